@@ -35,16 +35,16 @@ setup: .venv/.compiled
 	$(BIN)/gossamer warmup
 
 # Installed code is not compiled ahead of time, because most of it is never imported. On a terminal, one line shows the
-# current step of pip instead of hundreds; the loop exits with the status of pip.
+# current step of pip, whose output is in .venv/pip.log; the loop exits with the status of pip.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing into .venv, which takes a few minutes the first time"
-	@{ $(INSTALL) -e '.[all,dev,docs]'; echo "exit $$?"; } | { n=0; code=; while read -r line; do \
-	  case $$line in Collecting*) n=$$((n + 1));; exit*) code=$${line#exit };; esac; \
+	@{ $(INSTALL) -e '.[all,dev,docs]'; echo "exit $$?"; } 2>&1 | tee .venv/pip.log | { n=0; code=; while read -r line; do \
+	  case $$line in Collecting* | Processing*) n=$$((n + 1));; exit*) code=$${line#exit };; esac; \
 	  if [ -t 1 ]; then printf '\r\033[K%d packages: %.60s' $$n "$$line"; fi; \
-	  if [ "$$code" ]; then if [ -t 1 ]; then printf '\r\033[K'; fi; exit $$code; fi; \
-	done; }
+	done; if [ -t 1 ]; then printf '\r\033[K'; fi; \
+	[ "$$code" = 0 ] || { tail -n 20 .venv/pip.log; exit 1; }; }
 	touch $(STAMP)
 
 # The compiled modules of an agent's round, rebuilt where their source has changed (see setup.py).

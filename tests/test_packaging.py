@@ -198,11 +198,12 @@ def test_make_stops_with_the_status_of_pip(tmp_path, status):
         shutil.copy(ROOT / name, tmp_path)
     python = tmp_path / ".venv/bin/python"
     python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\necho Collecting numpy\nexit {status}\n")
+    python.write_text(f"#!/bin/sh\necho Collecting numpy\necho no numpy >&2\nexit {status}\n")
     python.chmod(0o755)
     make = [shutil.which("make"), "-s", "-f", ROOT / "Makefile", ".venv/.ready"]
     done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode == 0, (tmp_path / ".venv/.ready").exists()) == (status == 0, status == 0)
+    assert ("no numpy" in done.stdout) == (status != 0)
 
 
 def test_make_dist_builds_both_archives():

@@ -47,8 +47,8 @@ class Centralized:
 
 @dataclass(frozen=True)
 class OwnMean(Method):
-    """The mean of an agent's own samples: no neighbor is heard, so that the engine that runs every method
-    also gives `Alone` and `Centralized`, on the same samples."""
+    """The mean of an agent's own samples, without neighbors, so that the same engine also runs `Alone` and
+    `Centralized`, on the same samples."""
 
     name: ClassVar[str] = "own-mean"
 
@@ -87,7 +87,7 @@ def averages(
     seed: int,
     first_trial: int = 0,
 ) -> Floats:
-    """(H, trials, N, n): what every agent holds as the average of all streams after each horizon."""
+    """Return (H, trials, N, n) every agent's estimate of the average of all streams after each horizon."""
     method = solver if isinstance(solver, Method) else OwnMean()
     estimates = simulate(
         method, network, observations, horizons.tolist(), trials, seed, first_trial=first_trial
@@ -98,7 +98,7 @@ def averages(
 
 
 def settled(method: Method | str, network: Network, values: Floats, rounds: int) -> Floats:
-    """(N, n): what the agents hold after `rounds` rounds if agent i sees the same values[i] every time."""
+    """Return (N, n) the agents' estimates after `rounds` rounds if agent i sees values[i] in every round."""
     method = resolve(method)
     if network.spectrum is None or method.mixing != "matrix":
         return np.asarray(simulate(method, network, Gaussian(values, 0.0), rounds, trials=1).estimates[0])

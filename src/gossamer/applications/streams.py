@@ -1,4 +1,4 @@
-"""A method that is fed one round at a time: estimates are updated whenever samples arrive."""
+"""A method that runs one round at a time: estimates are updated whenever samples arrive."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _OLD = 256
 """Rounds after which the coefficients of a method hardly change."""
 
 _LONG = 30_000
-"""Rounds in which differences between agents vanish, on any network that is of use."""
+"""Largest number of rounds until differences between agents vanish; networks that need more are rejected."""
 
 
 class Stream:
-    """Anytime SDA that is fed one round at a time, for all agents and components at once.
+    """Anytime SDA, one round at a time, for all agents and components at once.
 
     `advance(observation)` runs one round. Rows of `observation` that are NaN belong to agents without a new
     observation: they keep exchanging messages, and their mean stays the same, so agents may sample at different rates.
@@ -68,18 +68,18 @@ class Stream:
 
     @property
     def own_means(self) -> Floats:
-        """(N, n) the mean of what each agent has seen itself."""
+        """(N, n) the mean of each agent's own observations."""
         return np.asarray(self._state[self._mean])
 
 
 def rounds_to_spread(method: AnytimeSDA, network: Network, share: float = 1e-4) -> int:
-    """In how many rounds, at most, differences between agents that begin at once fall to this share of them."""
+    """Return the largest number of rounds until differences between agents that start together fall to this share."""
     size = network.agents
     rng = np.random.default_rng(0)
     values = np.eye(size) if size <= 64 else rng.standard_normal((size, 64))
     away = values - values.mean(axis=0)
     stream, last = Stream(network, values.shape[1], method), 0
-    for _ in range(_OLD):  # where the momentum rises, that of an agent that is no longer young
+    for _ in range(_OLD):  # if the momentum increases with age, that of an old agent
         stream.advance(np.zeros_like(values))
     first = stream.rounds
     while stream.rounds - first < 3 * (last + 1) + 4:

@@ -293,7 +293,7 @@ class DataAtRest:
 
     @property
     def _share(self) -> float:
-        """Return the factor between f_i and the sum over agent i's rows, so that the mean of f_i is that over all rows."""
+        """Return the factor of the sum over agent i's rows in f_i, so that the mean of all f_i is the total loss."""
         return self.network.agents / sum(rows.total for rows in self.data)
 
     def _gradient(self) -> Gradient:

@@ -36,7 +36,7 @@ class Consensus:
             self.bytes += rounds * 2 * len(self.network.edges) * 8 * numbers
 
     def average(self, values: Floats, accuracy: float) -> Floats:
-        """Return (N, n) approximate averages of the agents' values (N, n); differences shrink by the factor `accuracy`."""
+        """Return approximate averages of the agents' values (N, n); differences shrink by the factor `accuracy`."""
         if self.network is None:
             return np.broadcast_to(values.mean(axis=0), values.shape)
         rounds = 1 if self._rate < 1e-9 else int(np.ceil(np.log(2 / accuracy) / -np.log(self._rate)))

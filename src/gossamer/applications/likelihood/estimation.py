@@ -1,4 +1,4 @@
-"""Models learned over a network: every agent holds nearly the estimate that a center with all samples would have."""
+"""Models learned over a network: every agent obtains nearly the estimate of a center that has all samples."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ from gossamer.observations import Gaussian, Observations, check_match
 
 
 class LikelihoodEstimation:
-    """A network whose agents fit one model to everybody's samples (x, y).
+    r"""A network whose agents fit one model to the samples (x, y) of all agents.
 
-    It minimizes the mean over all samples of the family's loss at the predictor x'theta, plus ``ridge/2 ||theta||^2``
-    (of the intercept nothing is added). With m predictors (softmax) theta has m rows of `width` numbers, one after
-    another.
+    The model minimizes the mean over all samples of the family's loss at the predictor :math:`x^\top\theta`, plus the
+    penalty :math:`\frac{\mathrm{ridge}}{2} \lVert\theta\rVert^2` without the intercept. With m predictors (softmax),
+    theta consists of m rows of `width` numbers, one after another.
 
     Parameters
     ----------
     network
-        Who talks to whom.
+        The network of the agents.
     family
         A `Family`, or its name: "logistic", "softmax" (three classes), "poisson", "gamma" or "huber".
     dimension
-        How many covariates a sample has.
+        Number of covariates of a sample.
     parameter
         The true theta, shape (size,), from which simulations draw labels.
     covariates
-        Streams of `dimension` components, from which simulations draw covariates; each agent has its own.
+        Streams of `dimension` components, one per agent, from which simulations draw covariates.
     samples
-        How many samples an agent sees in a round: a number, or one per agent.
+        Number of samples per agent and round: one number, or one per agent.
     intercept
         Whether to add a covariate that is always 1, as the last one.
     ridge
-        The penalty's factor.
+        Factor of the penalty.
     names
-        What the covariates are called.
+        Names of the covariates.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class LikelihoodEstimation:
         standardize: bool = False,
         seed: int = 0,
     ) -> LikelihoodEstimation:
-        """Rows of data dealt to agents, who keep them; `fit` finds the model that all rows together determine.
+        r"""Distribute rows of data over agents, which keep them; `fit` then fits the model to all rows.
 
         Parameters
         ----------
@@ -138,32 +138,34 @@ class LikelihoodEstimation:
             One label per row, the name of a column of the frame, or a formula such as "y ~ age + C(site)" (needs the
             extra `formula`). Classes may be text, two classes also -1 and 1.
         agents
-            How many agents (on an Erdos-Renyi graph), or the network itself.
+            Number of agents (on an Erdős–Rényi graph), or the network itself.
         split
-            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by label, which makes agents differ
-            most), "by:<column>" (one agent per value of that column, which is then not a covariate), or an array with
-            the agent of each row: labels of the network's agents, or one label per agent. Agents may be without rows.
+            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by label, which makes agents as
+            different as possible), "by:<column>" (one agent per value of that column, which is then not a covariate),
+            or an array with the agent of each row: labels of the network's agents, or one label per agent. Agents may
+            have no rows.
         family, intercept, ridge
-            As for the class, and "least-squares" and "negative-binomial" (whose dispersion is estimated). "softmax" has
-            as many classes as there are labels, and a predictor for each.
+            As for the class, and also "least-squares" and "negative-binomial" (whose dispersion is estimated).
+            "softmax" has as many classes as there are labels, with a predictor for each.
         lasso
-            Adds ``lasso ||theta||_1`` (without intercepts), which makes parameters exactly zero.
+            Factor of an additional penalty :math:`\lVert\theta\rVert_1` (without intercepts), which sets parameters to
+            exactly zero.
         local
-            Parameters that every agent has for itself, for example ["intercept"]; they have no penalty.
+            Parameters that each agent estimates for itself, for example ["intercept"]; they have no penalty.
         sample_weight
-            How many rows each row counts as: one number per row, or the name of a column.
+            Weight of each row (2 counts as two rows): one number per row, or the name of a column.
         offset, exposure
-            What is added to each row's predictor, and what its mean is proportional to (the logarithm is added); values
-            or the name of a column.
+            Added to each row's predictor; an exposure is a factor of the mean, whose logarithm is added. One number per
+            row, or the name of a column.
         class_weight
-            "balanced" (all classes weigh the same), or a weight for each label.
+            "balanced" (all classes have the same total weight), or a weight for each label.
         missing
-            "refuse" missing values, "drop" their rows, or put in the "mean" over the network.
+            "refuse" missing values, "drop" their rows, or replace them by the "mean" over the network.
         standardize
             Apply the penalties to covariates of standard deviation 1 over the network; parameters stay in the units of
             the data.
         seed
-            Of the random split.
+            Seed of the random split.
 
         Examples
         --------
@@ -198,43 +200,43 @@ class LikelihoodEstimation:
     def fit(
         self, method: Fitter = "newton", rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
     ) -> Fit:
-        """Fit the rows of `from_data`: every agent's parameters, and the rounds and bytes that these took.
+        """Fit the rows of `from_data`, and return every agent's parameters with the rounds and bytes that this took.
 
         Parameters
         ----------
         method
-            "newton" (its direction by averaged curvatures, "newton-cholesky", or for large models by conjugate
-            gradients, "newton-cg"), or one of the rivals `Extra`, `ExactDiffusion`, `GradientTracking`, `Centralized`,
-            `Alone` of `gs.applications`.
+            "newton", which uses averaged curvatures ("newton-cholesky") or, for large models, conjugate gradients
+            ("newton-cg"); or one of `Extra`, `ExactDiffusion`, `GradientTracking`, `Centralized` and `Alone` of
+            `gs.applications`, for comparison.
         rounds
-            How many rounds a gradient method has; Newton's method needs no number.
+            Number of rounds of a gradient method; Newton's method does not need it.
         tolerance
             Newton's method stops when no agent's estimate moves by more than this, relative to its size.
         steps
-            The most steps that Newton's method may take.
+            Largest number of steps of Newton's method.
         """
         return self._at_rest().fit(method, rounds, tolerance=tolerance, steps=steps)
 
     @property
     def differentiable(self) -> bool:
-        """Whether gradient methods can fit the rows of `from_data`: one smooth loss for all agents."""
+        """Return whether gradient methods can fit the rows of `from_data`, which requires one smooth loss."""
         model = self._at_rest().model
         return model.lasso is None and model.local is None and not model.family.scale_terms
 
     def ridge_path(
         self, by: str = "cv", ridges: Sequence[float] | None = None, *, folds: int = 5, seed: int = 0
     ) -> RidgePath:
-        """Choose the ridge penalty for the rows of `from_data` by how well new rows are predicted.
+        """Choose the ridge penalty for the rows of `from_data` by the predicted error on new rows.
 
         Parameters
         ----------
         by
-            "cv": cross-validation, where every agent deals its own rows to the folds. "gcv": generalized
-            cross-validation, one fit per penalty.
+            "cv" for cross-validation, where every agent divides its own rows into folds; "gcv" for generalized
+            cross-validation, with one fit per penalty.
         ridges
-            The penalties to try; 13 from 1e-5 to 10 by default, which suit standardized covariates.
+            The penalties to try; by default 13 from 1e-5 to 10, which suit standardized covariates.
         folds, seed
-            How many folds, and the seed by which rows are dealt to them.
+            Number of folds, and the seed of the division into folds.
 
         Examples
         --------
@@ -250,8 +252,8 @@ class LikelihoodEstimation:
     def compare_fits(
         self, methods: Sequence[Fitter] = RIVALS, rounds: int = 1000, *, target: float = 1e-6
     ) -> Fits:
-        """Fit the rows of `from_data` by several methods: which error each reached, and the rounds and bytes it took to
-        come within `target` of the fit in one place."""
+        """Fit the rows of `from_data` by several methods, and compare their errors and the rounds and bytes they took
+        to come within `target` of the fit in one place."""
         return self._at_rest().compare(methods, rounds, target=target)
 
     def _at_rest(self) -> DataAtRest:
@@ -263,7 +265,7 @@ class LikelihoodEstimation:
         return self.at_rest
 
     def on(self, network: NetworkLike) -> LikelihoodEstimation:
-        """The same samples on another network of as many agents; what a center knows is computed once for both."""
+        """Return the same problem on another network of the same size; centralized estimates are computed only once."""
         network = Network.of(network)
         if network.agents != self.network.agents:
             raise InvalidInput(f"a network of {self.network.agents} agents is needed, got {network.agents}")
@@ -273,17 +275,17 @@ class LikelihoodEstimation:
 
     @property
     def parameter_names(self) -> list[str]:
-        """What the numbers of theta are called; with several predictors, name[class]."""
+        """The names of the entries of theta; with several predictors, name[class]."""
         return self.family.parameter_names(self.names)
 
     @property
     def intercepts(self) -> int:
-        """How many intercepts there are: one for each predictor, or none."""
+        """Number of intercepts: one for each predictor, or none."""
         return self.family.outputs * self.intercept
 
     @property
     def per_round(self) -> float:
-        """How many samples an agent has in a round, on average."""
+        """Mean number of samples per agent and round."""
         return float(self.samples.mean())
 
     @cached_property
@@ -295,7 +297,7 @@ class LikelihoodEstimation:
 
     @cached_property
     def steepness(self) -> float:
-        """The largest mean curvature of any agent where theta = 0, by which gradient methods measure their steps."""
+        """The largest mean curvature of any agent at theta = 0, the unit of the step sizes of gradient methods."""
         assert self.covariates is not None
         squares = (self.covariates.mean**2 + self.covariates.variance).sum(axis=1)
         bends = self.family.curvatures(np.zeros((self.family.outputs, 1)), np.ones(1))
@@ -320,16 +322,16 @@ class LikelihoodEstimation:
         rounds
             One number of rounds, or several.
         trials, seed
-            How many trials, and which.
+            Number of trials, and their seed.
         faults
-            What goes wrong (`gs.faults`); then `AnytimeSDA` runs by the rules of the edge ledger.
+            Faults (`gs.faults`); `AnytimeSDA` then runs by the rules of the edge ledger.
         network
-            A changing network in place of the problem's own.
+            A changing network instead of the problem's own.
 
         Returns
         -------
         LearningRun or LearningRuns
-            Errors beside samples, rounds and bytes; of a list, all of them.
+            Errors with the samples, rounds and bytes they took; for a list of methods, all of them.
 
         Examples
         --------
@@ -346,7 +348,7 @@ class LikelihoodEstimation:
         return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
 
     def centralized(self, rounds: tuple[int, ...], trials: int, seed: int) -> Floats:
-        """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once."""
+        """Return (H, trials, N, p) estimates of a center that holds all samples; computed once."""
         known = self._centralized.get((rounds, seed))
         if known is None or known.shape[1] < trials:
             known = in_blocks(self, trials, seed, newton(self, np.array(rounds)), max(rounds)).estimates
@@ -356,17 +358,18 @@ class LikelihoodEstimation:
     def online(
         self, method: AnytimeSDA | None = None, *, memory: int = 10_000, forgetting: float | None = None
     ) -> OnlineLikelihood:
-        """Estimates that are refined whenever samples come in, with standard errors.
+        """Return an online estimator, which is updated whenever samples arrive, with standard errors.
 
         Parameters
         ----------
         method
             `AnytimeSDA`, in any of its forms.
         memory
-            How many rounds of samples are kept, to be linearized again; older ones are let go once estimates are good.
+            Number of rounds of samples that are kept to be linearized again; older ones are discarded once estimates
+            are accurate.
         forgetting
-            After how many rounds a sample counts half, to follow models that change; None: samples count the same for
-            ever.
+            Number of rounds after which the weight of a sample is halved, to follow models that change. None disables
+            it: all samples have the same weight.
         """
         return OnlineLikelihood(self, method, memory=memory, forgetting=forgetting)
 
@@ -385,7 +388,7 @@ class LikelihoodEstimation:
         ridge: float = 0.0,
         seed: int = 0,
     ) -> LikelihoodEstimation:
-        """A random problem: theta of length 1, and every agent with covariates around a point of its own."""
+        """Return a random problem: theta of length 1, and for every agent covariates around a different point."""
         network, family = Network.of(network), family_of(family)
         dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
         rng = np.random.default_rng(checks.seed(seed))
@@ -406,7 +409,7 @@ class LikelihoodEstimation:
 
 
 def _samples(samples: Any, agents: int) -> Floats:
-    """(N,) whole numbers, not all of them zero."""
+    """Return (N,) whole numbers, not all zero."""
     found = checks.array("samples", samples)
     if (
         found.shape not in ((), (agents,))

@@ -1,4 +1,4 @@
-"""What the estimators of `gossamer.sklearn` share: rows that agents hold, and the fit of all of them."""
+"""The common base of the estimators of `gossamer.sklearn`: rows held by agents, and the fit of all rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sklearn.utils.validation import (  # noqa: E402
 
 
 class EstimatorRows(NamedTuple):
-    """What the agents hold."""
+    """The rows of the agents."""
 
     X: Floats
     y: AnyArray
@@ -41,7 +41,7 @@ class EstimatorRows(NamedTuple):
 
 
 class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: rows dealt to agents, and the model that all of these find."""
+    """Base class: rows distributed over agents, and the model that all agents find."""
 
     fit_: Fit
     n_features_in_: int
@@ -59,7 +59,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, owners: Any = None) -> Self:
-        """Deal the rows to the agents, or give them to their owners (one label per row), and fit.
+        """Distribute the rows over the agents, or by `owners` (one label per row), and fit.
 
         A row of weight 2 counts as two rows.
         """
@@ -67,10 +67,10 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         return self._fit_all(self._held)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, owners: Any = None) -> Self:
-        """Hand the agents more rows, and fit all that they hold: the result is the fit of all rows so far.
+        """Give the agents more rows, and fit all rows so far.
 
-        Agents keep their rows, so memory and time grow with them; streams that are too long for this have
-        `LikelihoodEstimation.online`.
+        Agents keep their rows, so memory and time grow with them; use `LikelihoodEstimation.online` for streams that
+        are too long for this.
         """
         first = not hasattr(self, "fit_")
         if not first and self._held is None:
@@ -121,7 +121,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         return self.fit_
 
     def _parameters(self, outputs: int) -> tuple[Floats, Floats]:
-        """(m, d) coefficients and (m,) intercepts, as agent 0 has them; the others' are the same to `tol`."""
+        """Return (m, d) coefficients and (m,) intercepts of agent 0; those of other agents are equal up to `tol`."""
         theta = self.fit_.estimates[0].reshape(outputs, -1)
         if self.fit_intercept:
             return theta[:, :-1].copy(), theta[:, -1].copy()

@@ -25,7 +25,7 @@ _ESTIMATORS = {
 
 
 class Covariates:
-    """A function from a user's columns to covariates that can be stored."""
+    """A function from the user's columns to covariates that can be pickled."""
 
     def __init__(self, design: Design) -> None:
         self.design = design
@@ -37,7 +37,7 @@ class Covariates:
 def as_estimator(
     model: Model, design: Design, theta: Floats, classes: Sequence[Any], scale: Floats | None
 ) -> Any:
-    """A fitted estimator of scikit-learn that predicts as the model does."""
+    """Return a fitted estimator of scikit-learn with the same predictions as the model."""
     require("sklearn", "data")
     from sklearn import linear_model, pipeline, preprocessing
 

@@ -1,4 +1,4 @@
-"""What fitting data at rest returns: estimates, errors, rounds and bytes of Newton's method and of its rivals."""
+"""The result of fitting data at rest: estimates, errors, rounds and bytes of a method."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _ERROR = r"$\max_i\|\hat\theta_i-\theta^*\|_\infty$"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Fit(Result):
-    """A fitted model, and how a method came to it: one entry per step, or per round that was looked at.
+    """A fitted model, and the progress of the method: one entry per step, or per recorded round.
 
-    method     what it is called
+    method     the name of the method
     model      the loss, the penalties and the names of the parameters
     design     how columns of data become covariates
-    sites      what the agents are called: sites[i] holds the rows of agent i
-    estimates  (N, p) every agent's parameters in the end, in the order of `names`
+    sites      the names of the agents: sites[i] holds the rows of agent i
+    estimates  (N, p) every agent's final parameters, in the order of `names`
     rounds     exchanges with the neighbors so far
     bytes      sent so far by all agents together, at 8 bytes per number
     scale      (N,) the scale of a `ScaledHuber`, or the dispersion of a `NegativeBinomial`, if it was estimated
-    note       what a reader should know
+    note       a remark for the user
     """
 
     method: str
@@ -62,7 +62,7 @@ class Fit(Result):
     def error(self) -> Floats:
         """The largest difference, over agents and parameters, from the fit of all rows in one place.
 
-        That fit is computed when this is first asked for.
+        That fit is computed on first access.
         """
         assert self.measure_error is not None
         return np.array(self.measure_error(), dtype=float)
@@ -75,7 +75,7 @@ class Fit(Result):
 
     @property
     def names(self) -> Sequence[str]:
-        """What the parameters are called."""
+        """The names of the parameters."""
         return self.model.names
 
     @property
@@ -90,7 +90,7 @@ class Fit(Result):
 
     @property
     def disagreement(self) -> float:
-        """The largest difference between two agents' parameters, without those that agents have for themselves."""
+        """The largest difference between the parameters of two agents, local parameters excluded."""
         return float(np.ptp(self.estimates[:, self.model.shared], axis=0).max())
 
     # -- inference ---------------------------------------------------------------------------------------------
@@ -105,19 +105,20 @@ class Fit(Result):
         return self.infer()
 
     def summary(self, *, agent: int = 0, level: float = 0.95, robust: bool | None = None) -> Summary:
-        """Coefficients with standard errors, z and p values and intervals, and how well the model fits.
+        """Return coefficients with standard errors, z and p values and intervals, and the goodness of fit.
 
-        The first call averages over the network what is needed; no row leaves its agent.
+        The first call computes averages over the network; no row leaves its agent.
 
         Parameters
         ----------
         agent
-            Whose; all agents' are the same up to what averaging leaves, but for parameters of their own.
+            The agent whose parameters are shown. Those of all agents agree up to the accuracy of averaging, except for
+            local parameters.
         level
-            Of the intervals.
+            Confidence level of the intervals.
         robust
-            Whether z and p values and intervals are those of robust standard errors (HC0) instead of model-based ones;
-            None: only where there are no others (the Huber losses, and families of your own).
+            Whether z and p values and intervals use robust standard errors (HC0) instead of model-based ones. By
+            default only if there are no model-based ones (the Huber losses, and your own families).
 
         Examples
         --------
@@ -133,7 +134,7 @@ class Fit(Result):
 
     @property
     def deviance(self) -> float:
-        """Twice the log-likelihood that the model is short of one that fits every label; averaged when first asked."""
+        """Twice the difference in log-likelihood from a model that fits every label; computed on first access."""
         return self.summary().deviance
 
     @property
@@ -158,26 +159,26 @@ class Fit(Result):
 
     @property
     def dispersion(self) -> float:
-        """The factor of the variance; of a negative binomial, what multiplies the squared mean."""
+        """The factor of the variance; for a negative binomial, the factor of the squared mean."""
         return self.summary().dispersion
 
     # -- predictions -------------------------------------------------------------------------------------------
 
     def predictors(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> Floats:
-        """(m, n) the linear predictors of new rows, with columns as in the data, by one agent's parameters."""
+        """Return the (m, n) linear predictors of new rows, with columns as in the data, by one agent's parameters."""
         agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
         x = self.design.complete(DataTable(X))
         return np.asarray(self.model.predictors(self.estimates[agent], x) + np.asarray(offset, dtype=float))
 
     def predict(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> AnyArray:
-        """(n,) the mean of the label of each new row, or its most probable class.
+        """Return (n,) the mean label of each new row, or its most probable class.
 
         Parameters
         ----------
         X
             Rows with columns as in the data.
         agent
-            Whose parameters.
+            The agent whose parameters are used.
         offset
             Added to the predictors, one number or one per row.
         """
@@ -187,13 +188,13 @@ class Fit(Result):
         return np.asarray(self.model.family.mean(at)[0])
 
     def predict_proba(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> Floats:
-        """(n, classes) the probability of each class, in the order of `classes`."""
+        """Return the (n, classes) probabilities of the classes, in the order of `classes`."""
         return self.model.family.probabilities(self.predictors(X, agent=agent, offset=offset)).T
 
     def score(self, X: Any, y: Any, *, agent: int = 0, offset: Any = 0.0, sample_weight: Any = None) -> float:
-        """How well new rows are predicted: the share of right classes, or of the deviance that is explained (D^2).
+        """Return the accuracy on new rows: the share of correct classes, or of explained deviance (D^2).
 
-        In least squares that is R^2, which is also reported for Huber's losses.
+        For least squares this is R^2, which is also reported for Huber's losses.
         """
         y = np.asarray(y)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -210,14 +211,14 @@ class Fit(Result):
         return 1 - ours / null
 
     def to_sklearn(self, *, agent: int = 0) -> Any:
-        """A fitted estimator of scikit-learn with one agent's parameters, for its tools and for storing.
+        """Return a fitted estimator of scikit-learn with one agent's parameters.
 
         Columns that are not numbers, formulas and means for missing values become the first step of a pipeline.
         """
         return as_estimator(self.model, self.design, self.estimates[agent], self.classes, self.scale)
 
     def reached(self, error: float) -> tuple[int, int] | None:
-        """Rounds and bytes after which the error is at most `error`, and stays so; None: never."""
+        """Return the rounds and bytes after which the error stays at or below `error`, or None."""
         later = np.flatnonzero(~(self.error <= error))
         first = int(later[-1]) + 1 if len(later) else 0
         return None if first == len(self.error) else (int(self.rounds[first]), int(self.bytes[first]))
@@ -249,7 +250,7 @@ class Fit(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fits(Result):
-    """Several methods on the same rows: what each reached, and what it had sent when its error was `target`."""
+    """Several methods on the same rows: the error of each, and its rounds and bytes until the error was `target`."""
 
     fits: tuple[Fit, ...]
     target: float = 1e-6

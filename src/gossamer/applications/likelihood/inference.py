@@ -1,4 +1,4 @@
-"""What a fit says of its own accuracy: standard errors, deviance and likelihood, from averages over the network.
+"""The accuracy of a fit: standard errors, deviance and likelihood, from averages over the network.
 
 At its estimate every agent sums over its own rows the expected and the observed curvature, E_i and A_i, the squares of
 the scores J_i, the deviance and Pearson's statistic. Averages of these, never rows, give all agents
@@ -33,14 +33,14 @@ from gossamer.least_squares import invert, pack, shift, unpack
 from gossamer.results import Record, Result
 
 _ACCURACY, _ROUGH = 1e-15, 1e-3
-"""By what factor averaging shrinks the differences between agents; for centers a rough mean is enough."""
+"""Factor by which averaging shrinks the differences between agents; for centers a rough mean is enough."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Summary(Result):
     """The coefficients of one agent with their accuracy, and how well the model fits.
 
-    agent, site        which agent's, and what it is called
+    agent, site        the agent and its name
     family             the family's name
     names, estimates   (p,) the parameters, in the end the dispersion of a negative binomial if it was estimated
     standard_errors    (p,) model-based; NaN where they do not exist
@@ -52,8 +52,8 @@ class Summary(Result):
     parameters         number of parameters; with a ridge penalty the effective number, which is smaller
     dispersion         factor of the variance: 1, or Pearson's statistic per degree of freedom
     deviance, null_deviance, pearson, log_likelihood   of all rows; NaN where they do not exist
-    rounds, bytes      what computing this took, in addition to the fit
-    note               what a reader should know
+    rounds, bytes      the cost of computing this, in addition to the fit
+    note               a remark for the user
     """
 
     agent: int
@@ -89,7 +89,7 @@ class Summary(Result):
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Of the residuals: rows less parameters."""
+        """Degrees of freedom of the residuals: rows minus parameters."""
         return self.rows - self.parameters
 
     @property
@@ -114,7 +114,7 @@ class Summary(Result):
 
     @property
     def errors(self) -> Floats:
-        """(p,) the standard errors that z, p values and intervals are made of."""
+        """(p,) the standard errors used for z, p values and intervals."""
         return self.robust_errors if self.robust else self.standard_errors
 
     @property
@@ -140,7 +140,7 @@ class Summary(Result):
 
     @property
     def figures(self) -> dict[str, float]:
-        """What describes the whole model, by name."""
+        """The statistics of the whole model, by name."""
         names = "rows parameters degrees_of_freedom dispersion deviance null_deviance pearson log_likelihood aic bic"
         return {name: float(getattr(self, name)) for name in names.split()}
 
@@ -192,11 +192,11 @@ def _ends(level: float) -> tuple[float, float]:
 
 
 class AgentSums(NamedTuple):
-    """One agent's sums: what is averaged, and how its own parameters follow.
+    """One agent's sums: those to be averaged, and how its local parameters follow.
 
     totals    number of rows, whether there are any, the deviance and Pearson's statistic
     expected, observed, squares   (q, q) E, A and J of the shared parameters, and of an estimated dispersion
-    own_expected, own_observed    how the parameters that the agent has for itself follow, by either curvature
+    own_expected, own_observed    how the agent's local parameters follow, by either curvature
     own_curvature, own_squares    (p, p) E and J of all parameters
     """
 
@@ -213,7 +213,7 @@ class AgentSums(NamedTuple):
 def agent_sums(
     model: Model, rows: AgentRows, theta: Floats, scale: float = 1.0, center: Floats | float = 0.0
 ) -> AgentSums:
-    """What one agent sums over its rows at its estimate; matrices are those of covariates less `center`."""
+    """Return one agent's sums over its rows at its estimate; matrices are those of covariates minus `center`."""
     family = model.family.at_scale(scale)
     predictors = model.predictors(theta, rows.x)
     if rows.offset is not None:
@@ -233,7 +233,7 @@ def agent_sums(
         pearson = float(rows.weighted(family.pearson(predictors, rows.y)).sum())
     totals = np.array([rows.total, float(len(rows.y) > 0), deviance, pearson])
     terms = family.dispersion_terms(predictors, rows.y) if model.family.estimates_dispersion else None
-    if terms is not None:  # the observed curvature of all parameters together, as maximum likelihood has it
+    if terms is not None:  # the observed curvature of all parameters together, as in maximum likelihood
         observed = _bordered(model, rows, observed, terms.cross, terms.curvature)
         squares = _bordered(model, rows, squares, slopes[0] * terms.slope, terms.slope**2)
         expected = observed
@@ -251,13 +251,13 @@ def agent_sums(
 
 
 def _bordered(model: Model, rows: AgentRows, inner: Floats, cross: Floats, corner: Floats) -> Floats:
-    """A matrix with one more row and column, those of the dispersion."""
+    """Return the matrix with one more row and column for the dispersion."""
     edge = model.gradient(rows.weighted(cross)[None], rows.x)[:, None]
     return np.block([[inner, edge], [edge.T, np.array([[rows.weighted(corner).sum()]])]])
 
 
 def _centers(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Floats:
-    """(d,) the mean covariates, the same at all agents; zeros without an intercept, which a shift would need."""
+    """Return (d,) the mean covariates, the same for all agents; zeros without an intercept, which a shift requires."""
     if not model.intercept:
         return np.zeros(data[0].x.shape[1])
     sums = [np.append(rows.total, rows.weighted(rows.x.T).sum(axis=1)) for rows in data]
@@ -266,10 +266,10 @@ def _centers(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Fl
 
 
 def _with_own(covariance: Floats, inverse: Floats, own: OwnParameters, squares: Floats) -> Floats:
-    """The covariance of all parameters of an agent, from that of the shared ones.
+    """Return the covariance of all parameters of an agent, from that of the shared ones.
 
-    The agent's own parameters o move by -A_oo^{-1} (score of o) - gain (move of the shared ones), and its scores are
-    part of what moves the shared ones. `squares` is the covariance of its scores.
+    The agent's local parameters o move by -A_oo^{-1} (score of o) - gain (move of the shared ones), and its scores also
+    contribute to the move of the shared ones. `squares` is the covariance of its scores.
     """
     scores = squares[own.local]
     along = inverse @ own.reduction @ scores.T @ own.inverse  # shared moves with the scores of o
@@ -286,7 +286,7 @@ def _with_own(covariance: Floats, inverse: Floats, own: OwnParameters, squares: 
 
 
 class Inference:
-    """Everything that summaries need, averaged over the network once."""
+    """The averages over the network that summaries need, computed once."""
 
     def __init__(
         self,
@@ -322,7 +322,7 @@ class Inference:
         self.rounds, self.bytes = exchange.rounds, exchange.bytes
 
     def _support(self, agent: int) -> Any:
-        """Which of the averaged parameters count: with a lasso, those that are not zero."""
+        """Return which of the averaged parameters count: with a lasso, the nonzero ones."""
         size = len(self.expected[agent])
         if self.model.lasso is None:
             return np.ones(size, dtype=bool)
@@ -330,7 +330,7 @@ class Inference:
         return np.append(kept, np.ones(size - len(kept), dtype=bool))
 
     def _whole(self, agent: int, curvature: Floats) -> Floats:
-        """A curvature with the penalty, and with what singles out one of several equal minima."""
+        """Return a curvature with the penalty, and with the term that selects one of several equal minima."""
         shared = int(self.model.shared.sum())
         factor = self.totals[agent, 0] * self.model.family.penalty_factor(self.scale[agent])
         whole = curvature.copy()
@@ -338,7 +338,7 @@ class Inference:
         return whole
 
     def _parameters(self, agent: int) -> float:
-        """The effective number of parameters."""
+        """Return the effective number of parameters."""
         kept = self._support(agent)
         kept = kept & (np.arange(len(kept)) < self.model.shared.sum())
         part = np.ix_(kept, kept)
@@ -365,7 +365,7 @@ class Inference:
         return exchange.agents * exchange.average(sums[:, None], _ACCURACY)[:, 0]
 
     def _null(self, exchange: Consensus) -> tuple[Floats, str]:
-        """The deviance of an intercept alone, and why there is none."""
+        """Return the deviance of an intercept alone, or the reason why it does not exist."""
         family: Family = self.model.family.at_scale(float(self.scale[0]))
         if not family.density:
             return np.full(len(self.data), np.nan), ""
@@ -383,7 +383,7 @@ class Inference:
         return exchange.agents * exchange.average(sums[:, None], _ACCURACY)[:, 0], ""
 
     def covariances(self, agent: int) -> tuple[Floats, Floats]:
-        """(p, p) model-based and robust, of all parameters of one agent and an estimated dispersion; NaN where none."""
+        """Return (p, p) model-based and robust covariances of one agent's parameters and dispersion, or NaN."""
         sums, kept = self.sums[agent], self._support(agent)
         part, found = np.ix_(kept, kept), []
         expected, dispersion = self.expected[agent], self.dispersion[agent]
@@ -406,7 +406,7 @@ class Inference:
         return found[0] if self.model.family.density else nothing, found[1]
 
     def summary(self, agent: int, site: Any, level: float, robust: bool | None) -> Summary:
-        """What one agent says."""
+        """Return the summary of one agent."""
         model, family = self.model, self.model.family
         covariance, robust_covariance = self.covariances(agent)
         names, estimates = list(model.names), self.theta[agent]

@@ -1,7 +1,7 @@
-"""From a user's rows to those that agents hold: who gets which, what all agree on, and the model to fit.
+"""From the user's rows to the rows of agents: their distribution, what agents agree on, and the model to fit.
 
-Whatever depends on all rows is agreed on over the network: levels and classes by passing on what was heard, means,
-scales and the weights of classes by averaging. The rounds and the bytes of that are part of the fit's.
+Everything that depends on all rows is agreed on over the network: levels and classes by forwarding, means, scales and
+the weights of classes by averaging. Its rounds and bytes are part of the cost of the fit.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gossamer.families import AT_REST, Family, Softmax, family_of
 from gossamer.networks import Network, NetworkLike
 
 MISSING = ("refuse", "drop", "mean")
-"""What to do with missing values: refuse them, drop their rows, or put in the mean over the network."""
+"""What to do with missing values: refuse them, drop their rows, or replace them by the mean over the network."""
 
 _ACCURACY = 1e-12
-"""By what factor averaging shrinks the differences between agents here."""
+"""Factor by which averaging shrinks the differences between agents here."""
 
 
 @dataclass(frozen=True)
 class IntakeOptions:
-    """What a user may say of rows besides X and y; see `LikelihoodEstimation.from_data`."""
+    """The options for rows besides X and y; see `LikelihoodEstimation.from_data`."""
 
     sample_weight: Any = None
     offset: Any = None
@@ -45,9 +45,9 @@ class TakenRows(NamedTuple):
     """The rows of all agents, and what they agreed on.
 
     scales  (d,) by which covariates are divided in the penalty
-    sites   what the agents are called
-    spent   the rounds and bytes that agreeing took
-    note    what a reader should know
+    sites   the names of the agents
+    spent   the rounds and bytes needed to agree
+    note    a remark for the user
     """
 
     network: Network
@@ -71,7 +71,7 @@ def take_rows(
     intercept: bool,
     options: IntakeOptions,
 ) -> TakenRows:
-    """Deal rows to agents, who agree on what they mean."""
+    """Distribute rows over agents, which agree on their meaning."""
     table, formula = DataTable(X), None
     if isinstance(y, str) and "~" in y:
         y, formula = (part.strip() for part in y.split("~", 1))
@@ -121,7 +121,7 @@ def _column(name: str, values: Any, rows: int) -> Any:
 
 
 def _extra(name: str, value: Any, table: DataTable) -> Floats | None:
-    """Weights, offsets or exposures: one number per row, or the column that holds them."""
+    """Return weights, offsets or exposures, given as one number per row or as the name of a column."""
     if value is None:
         return None
     found = checks.array(name, _column(name, take(table, value), table.rows))
@@ -133,7 +133,7 @@ def _extra(name: str, value: Any, table: DataTable) -> Floats | None:
 
 
 def _held(x: Floats, y: Floats, weights: Any, offset: Any, exposure: Any) -> AgentRows:
-    """One agent's rows; the logarithm of an exposure is an offset, and rows of weight 0 are left out."""
+    """Return one agent's rows; the logarithm of an exposure is an offset, and rows of weight 0 are left out."""
     if exposure is not None:
         offset = np.log(exposure) + (0.0 if offset is None else offset)
     rows = AgentRows(x, y, weights, offset)
@@ -143,7 +143,7 @@ def _held(x: Floats, y: Floats, weights: Any, offset: Any, exposure: Any) -> Age
 def _labels(
     family: Family | str, target: Any, groups: Sequence[Any], exchange: Consensus
 ) -> tuple[Family, Floats, tuple[Any, ...] | None]:
-    """The family, labels as numbers, and what the classes are called (None: as they are numbered).
+    """Return the family, the labels as numbers, and the names of the classes (None if they are numbers).
 
     Text becomes the number of its class in sorted order.
     """
@@ -172,7 +172,7 @@ def _labels(
 
 
 def classes_of(y: Floats) -> Softmax:
-    """Softmax with as many classes as there are labels."""
+    """Return softmax with as many classes as there are labels."""
     family = Softmax(max(2, int(y.max()) + 1), symmetric=True)
     missing = np.setdiff1d(np.arange(family.classes), family.check_labels(y))
     if missing.size:
@@ -186,7 +186,7 @@ def classes_of(y: Floats) -> Softmax:
 def _filled(
     design: Design, data: Sequence[AgentRows], policy: str, exchange: Consensus
 ) -> tuple[Design, list[AgentRows], int]:
-    """Missing values treated by the policy: the design, the rows, and how many were dropped."""
+    """Treat missing values, and return the design, the rows and the number of dropped rows."""
     dropped, kept = 0, []
     for rows in data:
         if policy == "refuse":
@@ -214,7 +214,7 @@ def _filled(
 def _by_class(
     data: Sequence[AgentRows], weights: Any, classes: Sequence[Any], exchange: Consensus
 ) -> list[AgentRows]:
-    """Rows weighted by their class: "balanced", which gives all classes the same sum, or a weight for each label."""
+    """Weight rows by their class: "balanced" gives all classes the same total; or a weight for each label."""
     if isinstance(weights, str) and weights == "balanced":
         counts = np.array([[rows.weighted(rows.y == k).sum() for k in range(len(classes))] for rows in data])
         held = np.maximum(exchange.average(counts.astype(float), _ACCURACY), 1e-300)
@@ -239,7 +239,7 @@ def _by_class(
 
 
 def _scales(data: Sequence[AgentRows], exchange: Consensus) -> Floats:
-    """(d,) the standard deviation of every covariate over the network."""
+    """Return (d,) the standard deviation of every covariate over the network."""
 
     def averaged(of: Callable[[Floats], Floats]) -> Floats:
         sums = [np.append(rows.total, rows.weighted(of(rows.x).T).sum(axis=1)) for rows in data]

@@ -1,4 +1,4 @@
-"""A quadratic with a lasso penalty, minimized: the step of Newton's method where parameters may be exactly zero."""
+"""The minimum of a quadratic with a lasso penalty: the step of Newton's method if parameters may be exactly zero."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SWEEPS = 10_000
 
 
 def quadratic_lasso(curvature: Floats, response: Floats, lasso: Floats, start: Floats) -> Floats | None:
-    """The theta that minimizes 1/2 theta'A theta - b'theta + sum_k lasso_k |theta_k|; None if A is not positive.
+    """Return the theta that minimizes 1/2 theta'A theta - b'theta + sum_k lasso_k |theta_k|; None if A is not positive.
 
-    A has ones on its diagonal. A sweep of coordinate descent decides which parameters may differ from zero; the others
-    being zero, these are solved for, stopping wherever one of them becomes zero. The conditions of a minimum decide
+    A has ones on its diagonal. A sweep of coordinate descent decides which parameters may differ from zero. With the
+    others at zero, these are solved for, stopping when one of them becomes zero. The optimality conditions decide
     whether another sweep is needed.
     """
     if np.linalg.eigvalsh(curvature)[0] < -1e-7:  # an average that has not mixed
@@ -59,7 +59,7 @@ def _sweep(curvature: Floats, response: Floats, lasso: Floats, theta: Floats) ->
 
 
 def _solved(curvature: Floats, response: Floats, pull: Floats, support: Integers) -> Floats | None:
-    """theta with the parameters outside of `support` zero and the lasso's pull known."""
+    """Return theta with zeros outside of `support`, for known signs of the lasso term."""
     theta = np.zeros(len(response))
     try:
         factor = linalg.cho_factor(curvature[np.ix_(support, support)])

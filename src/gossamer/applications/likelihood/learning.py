@@ -1,4 +1,4 @@
-"""Simulated learning: one solver on the streams of a problem, beside what a center would have known."""
+"""Simulated learning: one solver on the streams of a problem, compared with a center that has all samples."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
 Solver = Any
-"""`AnytimeSDA` or its name, or one of the rivals: DSGD, DSGT, Alone, Centralized."""
+"""`AnytimeSDA` or its name, or a method to compare with: DSGD, DSGT, Alone, Centralized."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -42,13 +42,13 @@ class LearningRun(ErrorResult[Rounds, Value]):
 
     total_error        mean over trials of sum_i ||theta_i - theta*||^2
     stderr             its standard error
-    centralized_limit  the same, on the same samples, if everybody had the estimate of a center that holds all samples
+    centralized_limit  the same, on the same samples, if all agents had the estimate of a center that holds all samples
     over_limit_stderr  the standard error of total_error / centralized_limit
     errors             (trials,) the sum in each trial
     per_agent          (N,) mean over trials of each agent's squared error
     estimates          (trials, N, p)
-    withheld           share of the estimates that an agent would withhold, for lack of samples; of agents that are
-                       alone, or dead, these are left out of the errors
+    withheld           share of the estimates that an agent would withhold because it has too few samples; errors leave
+                       them out for agents that are alone or dead
     samples            seen by all agents
     bytes              sent by all agents, at 8 bytes per number
     """
@@ -108,7 +108,7 @@ class LearningRuns(list[LearningRun[Any, Any]], Result):
 
 
 class Conditions(NamedTuple):
-    """What the network of a run is like."""
+    """Return a description of the network of a run."""
 
     faults: Faults | None
     network: ChangingNetwork | None
@@ -134,7 +134,7 @@ def learn(
     squares, limits = (_squares(problem, each) for each in (found.estimates, limit))  # (H, trials, N)
     errors, limits = squares.sum(axis=2), limits.sum(axis=2)
     ratio = errors.mean(axis=1) / limits.mean(axis=1)
-    with np.errstate(invalid="ignore"):  # what has diverged has no standard error
+    with np.errstate(invalid="ignore"):  # a run that has diverged has no standard error
         stderr = standard_error(errors)
         ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
     place: Any = order[0] if one else order
@@ -188,7 +188,7 @@ def _solve(
 
 
 def _squares(problem: LikelihoodEstimation, estimates: Floats) -> Floats:
-    """(H, trials, N) the squared errors of all estimates; those that do not exist (NaN) count like the others' mean."""
+    """Return (H, trials, N) squared errors of all estimates; missing ones (NaN) count as the mean of the others."""
     assert problem.parameter is not None
     with np.errstate(over="ignore", invalid="ignore"):
         squares = ((estimates - problem.parameter) ** 2).sum(axis=3)
@@ -198,7 +198,7 @@ def _squares(problem: LikelihoodEstimation, estimates: Floats) -> Floats:
 
 
 def running_mean(method: Any) -> AnytimeSDA:
-    """Return a method that averages running means, or say why it must."""
+    """Return the method if it averages running means, otherwise raise an error that says why it must."""
     if not isinstance(method, AnytimeSDA) or method.gain is not None:
         raise InvalidInput(
             "models are learned by averaging the running means of linearized samples, which is gs.AnytimeSDA() without "
@@ -210,7 +210,7 @@ def running_mean(method: Any) -> AnytimeSDA:
 def _sent(
     problem: LikelihoodEstimation, solver: Solver, network: ChangingNetwork | None, horizons: Integers
 ) -> Integers:
-    """How many bytes the agents send up to each horizon; to a center, every sample."""
+    """Return the bytes that agents send up to each horizon; to a center they send every sample."""
     if isinstance(solver, Alone):
         return 0 * horizons
     if isinstance(solver, Centralized):

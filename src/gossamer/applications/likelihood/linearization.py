@@ -1,10 +1,10 @@
-"""Samples as a running least squares: what the agents of a network average to fit a model, in many trials at once.
+"""Models as a running least-squares problem whose sums the agents of a network average, in many trials at once.
 
-`models.py` states the sums and what they say. The network averages the sums of each round. At `looks`, every agent
-whose error of linearization is worth it moves its samples toward its estimate; the change is added to its next
-observation, so that its running mean is that of all samples as they are linearized now, and any method that averages
-does the rest. The samples of the last `MEMORY` rounds or more are kept for that; older ones are let go once the
-estimates are good, and if they ever cease to fit, the error of linearization shows it.
+`models.py` defines the sums and how to read them. The network averages the sums of each round. After the rounds in
+`looks`, every agent whose linearization error is large enough moves its samples toward its estimate. It adds the change
+to its next observation, so that its running mean is that of all samples as they are linearized now; any averaging method
+does the rest. The samples of at least the last `MEMORY` rounds are kept for that. Older ones are discarded once the
+estimates are accurate; if they no longer fit, the linearization error shows it.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
 MEMORY = 1024
-"""How many rounds of samples simulations keep, to be linearized again."""
+"""Number of rounds of samples that simulations keep to be linearized again."""
 
 PATIENCE = 4
-"""How many times as many are kept, at most, while there is no good estimate."""
+"""Largest multiple of the memory that is kept while there is no accurate estimate."""
 
 _WORTH = 0.005
-"""An error of linearization, in standard errors, for which samples are moved."""
+"""Linearization error, in standard errors, above which samples are moved."""
 
 _BLOCK = 1 << 15
 """Numbers of an array of a block of samples: what is computed of a block on the way to its sums stays in the cache."""
 
 
 def looks(rounds: int) -> Iterator[int]:
-    """The rounds, up to this one, after which agents look at their estimates."""
+    """Return the rounds, up to this one, after which agents examine their estimates."""
     age = 1
     while age <= rounds:
         yield age
@@ -68,7 +68,7 @@ class KeptSamples(NamedTuple):
 
 
 class Linearizer:
-    """The samples of all agents in B trials side by side: their predictors, and what is observed of them."""
+    """The samples of all agents in B trials side by side, their predictors, and the resulting observations."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Linearizer:
         self.reference = np.zeros((problem.size, agents, lanes))
         self.referred = np.zeros((agents, lanes), dtype=bool)  # whether there is a reference
         self.careful = np.ones((agents, lanes), dtype=bool)
-        self.good = np.zeros((agents, lanes), dtype=bool)  # whether samples may be let go
+        self.good = np.zeros((agents, lanes), dtype=bool)  # whether samples may be discarded
         self.near = self._nearing = (
             self.good
         )  # whether new samples are linearized at the reference; at the next look
@@ -130,12 +130,12 @@ class Linearizer:
         return observations
 
     def told(self) -> Floats:
-        """(N, n) by how much the sums of the first trial have changed since the last time, and forget it."""
+        """Return the (N, n) change of the sums of the first trial since the last call."""
         change, self._change = self._change[:, :, 0], np.zeros_like(self._change)
         return change.T
 
     def fade(self, factor: float) -> None:
-        """Let all samples so far count less."""
+        """Reduce the weight of all samples so far."""
         self._held *= factor ** self.layout.powers[:, None, None]
         self._change *= factor ** self.layout.powers[:, None, None]
         for kept in self._kept:
@@ -166,7 +166,7 @@ class Linearizer:
                 self._kept.insert(0, KeptSamples(*(a.copy() for a in rest)))
 
     def look(self, found: Judgement) -> None:
-        """Move the samples of agents toward their estimates (N, B, p), where these are worth it."""
+        """Move the samples of agents toward their estimates (N, B, p), if the linearization error is large enough."""
         near = found.ready & (found.linearization <= FAR)
         self.near, self._nearing = near & self._nearing, near
         self.good = self.near & (found.linearization <= PUBLISHED)

@@ -1,12 +1,11 @@
-"""Parameters that every agent has for itself: eliminated where they are, so that only the shared ones travel.
+"""Local parameters, which each agent estimates for itself: eliminated locally, so that only shared ones are sent.
 
 Split agent i's curvature and pseudo-response into those of the shared parameters (s) and of its own (o). At the minimum
-its own parameters are o = A_oo^{-1} (b_o - A_os s), and what is left for the shared ones is the Schur complement
+its own parameters are o = A_oo^{-1} (b_o - A_os s), and the shared ones are determined by the Schur complement
 
     A_ss - A_so A_oo^{-1} A_os,     b_s - A_so A_oo^{-1} b_o,
 
-which is averaged like any curvature and pseudo-response. The agent keeps its own parameters to itself. They have no
-penalty.
+which is averaged like any curvature and pseudo-response. Local parameters never leave the agent, and have no penalty.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from gossamer.applications.likelihood.rows import Model
 
 _FAR = 1e3
-"""A predictor this much farther away than labels is at infinity."""
+"""Predictors that exceed the labels by this factor count as infinite."""
 
 _FLAT = 1e-6
 """A loss that grows by less along a direction does not contradict it."""
@@ -39,7 +38,7 @@ class OwnParameters(NamedTuple):
     constant  (own,)
     inverse   (own, own) of the own part of the curvature
     diagonal  (own,) of that part of the curvature
-    known     whether the agent's rows determine all of them
+    known     whether the agent's rows determine all its own parameters
     """
 
     local: Booleans
@@ -50,7 +49,7 @@ class OwnParameters(NamedTuple):
     known: bool
 
     def completed(self, shared: Floats) -> Floats:
-        """(p,) all parameters of the agent."""
+        """Return (p,) all parameters of the agent."""
         whole = np.empty(len(self.local))
         whole[~self.local] = shared
         whole[self.local] = self.constant - self.gain @ shared
@@ -58,7 +57,7 @@ class OwnParameters(NamedTuple):
 
     @property
     def reduction(self) -> Floats:
-        """(shared, p) what turns a score of all parameters into one of the shared ones."""
+        """Return the (shared, p) matrix that maps a score of all parameters to one of the shared ones."""
         whole = np.zeros((len(self.gain.T), len(self.local)))
         whole[:, ~self.local] = np.eye(len(whole))
         whole[:, self.local] = -self.gain.T
@@ -66,7 +65,7 @@ class OwnParameters(NamedTuple):
 
 
 def eliminate(curvature: Floats, response: Floats, local: Booleans) -> tuple[Floats, Floats, OwnParameters]:
-    """The Schur complement, its pseudo-response, and how the own parameters follow."""
+    """Return the Schur complement, its pseudo-response, and how the agent's own parameters follow."""
     own, shared = np.flatnonzero(local), np.flatnonzero(~local)
     inner, mixed = curvature[np.ix_(own, own)], curvature[np.ix_(own, shared)]
     inverse, _, known = invert(inner, 1e-12)
@@ -80,7 +79,7 @@ def eliminate(curvature: Floats, response: Floats, local: Booleans) -> tuple[Flo
 def check_own(
     model: Model, agents: Sequence[FittingAgent], ways: Sequence[Floats], exchange: Consensus
 ) -> None:
-    """Refuse rows that do not determine an agent's own parameters, by the first such agent and the reason."""
+    """Raise an error that names the first agent whose rows do not determine its own parameters, and the reason."""
     assert model.local is not None
     unknown, receding = np.zeros((2, len(agents), len(agents)))
     for i, (agent, way) in enumerate(zip(agents, ways, strict=True)):
@@ -88,7 +87,7 @@ def check_own(
             unknown[i, i] = not agent.own.known
             own_way = np.where(model.local, way, 0.0)
             farthest = float(np.abs(agent.changes(own_way)).max())
-            if agent.own.known and farthest > 0.1:  # near a minimum there is nothing to fear
+            if agent.own.known and farthest > 0.1:  # near a minimum, labels cannot be separable
                 receding[i, i] = agent.growth(own_way, farthest, _FAR) <= _FLAT
     found = exchange.largest(np.hstack([unknown, receding]))
     if not found.any():

@@ -1,19 +1,19 @@
-"""Data at rest: the model that all agents' rows together determine, found by every agent without a row leaving it.
+"""Newton's method for data at rest: every agent finds the fit to the rows of all agents, and no row leaves its agent.
 
 Newton's direction comes from averages over the network (`directions.py`); this file decides how far to step and when to
-end.
+stop.
 
-How far to step. Where the curvature of a sample changes by at most a factor e when its predictor changes by `reach`
-(1 for all families here but Huber's), a step that changes no predictor by more than that lowers the loss. The agents
-find the largest change by passing on the largest number that they have heard. Only if it is larger do they search:
-they average the slopes of the loss along the step at lengths 1, 1/2, 1/4, ... down to the safe one. Slopes of a convex
-function increase, so sums of (length x slope at the far end) bound from above how much the loss changes; the longest
-step whose bound is a tenth of what the slope at the start promises is taken, and of different opinions the shortest.
-So all agents take the same step, and the loss falls. The reach of a user's own family is not known, so that all of its
-steps are searched.
+How far to step. The curvature of a sample changes by at most a factor e when its predictor changes by `reach` (1 for
+all families here except Huber's), so a step that changes no predictor by more than that lowers the loss. The agents
+find the largest change by forwarding the largest number they have received. Only if it is larger do they search: they
+average the slopes of the loss along the step at lengths 1, 1/2, 1/4, ... down to the safe one. Slopes of a convex
+function increase, so sums of (length x slope at the far end) are an upper bound on the change of the loss. They take
+the longest step whose bound is at least a tenth of the decrease that the initial slope predicts; if agents disagree,
+the shortest. So all agents take the same step, and the loss falls. The reach of a user-defined family is unknown, so
+all of its steps are searched.
 
-The Huber loss is not smooth enough for that; its curvature is replaced by that of the parabola that touches it and lies
-above, which lowers the loss with every full step, at a linear rate.
+The Huber loss is not smooth enough for that. Its curvature is replaced by that of the parabola that touches it from
+above, so that every full step lowers the loss, at a linear rate.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ _NOISE = 30.0
 """An average may be off by this multiple of its accuracy."""
 
 _PROMISE = 0.1
-"""A step is long enough if the loss falls by this share of what its slope promises."""
+"""A step is long enough if the loss falls by this share of the decrease that its slope predicts."""
 
 _SHORTEST = 2.0**-20
 _STALLED = 5
 """Number of steps without progress after which a fit ends."""
 
 _NEAR = 1e-3
-"""Changes of predictors, in units of what single rows ask for, that count as near the minimum."""
+"""Changes of predictors that count as near the minimum, in units of the change that single rows would need."""
 
 _EVERY = 3
-"""Separable labels are looked for once in this number of steps."""
+"""Number of steps between checks for separable labels."""
 
 _FAR = 1e3
-"""A predictor this much farther away than labels is at infinity."""
+"""Predictors that exceed the labels by this factor count as infinite."""
 
 _FLAT = 1e-6
 """Rows whose share of the largest change is below this do not contradict a direction."""
 
 
 class NewtonStep(NamedTuple):
-    """Where the agents are after a step: theta (N, p), scales (N,) and what it has cost so far."""
+    """The state of the agents after a step: theta (N, p), scales (N,) and the cost so far."""
 
     theta: Floats
     scale: Floats
@@ -76,10 +76,10 @@ class NewtonStep(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all agents know of a step, as largest values over the network.
+    """What all agents know about a step, as maxima over the network.
 
     change    change of a predictor (of several, of their differences)
-    relative  the same in units of what single rows ask for
+    relative  the same in units of the change that single rows would need
     free      change of a predictor by the part of the step that has no penalty
     moved     how far parameters move, relative to their size
     unsolved  1 if an agent could not compute a direction
@@ -95,7 +95,7 @@ class Shared(NamedTuple):
 
 
 def solver_for(model: Model) -> str:
-    """The solver that sends less; a lasso and parameters of agents' own need the curvature itself."""
+    """Return the solver that sends less; a lasso and local parameters need the curvature itself."""
     small = len(model.penalty) <= LARGEST_CHOLESKY or model.lasso is not None or model.local is not None
     return "newton-cholesky" if small else "newton-cg"
 
@@ -110,10 +110,10 @@ def newton(
     solver: str | None = None,
     start: Floats | None = None,
 ) -> Iterator[NewtonStep]:
-    """Newton's steps, until no estimate moves by more than `tolerance` times its size.
+    """Take Newton steps until no estimate moves by more than `tolerance` times its size.
 
-    They begin at `start`, (N, p), or where all slopes are zero. Where rounding keeps moving estimates near the minimum,
-    it ends after `_STALLED` steps without a shorter one.
+    They begin at `start`, (N, p), or at zero slopes. If rounding keeps moving estimates near the minimum, the search
+    stops after `_STALLED` steps without a shorter one.
     """
     frame = agree_on_frame(model, data, exchange)
     starts = [None] * len(data) if start is None else list(start)
@@ -127,7 +127,7 @@ def newton(
         scales = [_next_scale(model, agent, one, frame) for agent, one in zip(agents, found, strict=True)]
         parts = zip(agents, found, changes, scales, strict=True)
         shared = Shared(*exchange.largest(np.stack([_measures(model, *part) for part in parts])).tolist())
-        if shared.unsolved:  # an average may not be good enough yet: average once more
+        if shared.unsolved:  # an average may not be accurate enough yet: average once more
             waits += 1
             if waits > _STALLED:
                 raise _singular(model, found, first=step == _STALLED)
@@ -136,7 +136,7 @@ def newton(
         directions.note_size(shared.size)
         if model.local is not None:
             check_own(model, agents, [one.way for one in found], exchange)
-        # Near a minimum labels cannot be separable, and looking for it takes rounds.
+        # Near a minimum labels cannot be separable, and checking takes rounds.
         if shared.change > 0.1 and shared.free > 0 and step % _EVERY == _EVERY - 1:
             _refuse_receding(model, agents, found, exchange, shared.free)
         length = 1.0
@@ -158,7 +158,7 @@ def newton(
 
 
 class _Ending:
-    """When to end: steps are short enough, or rounding keeps them from becoming shorter."""
+    """Decides when to stop: when steps are short enough, or rounding keeps them from becoming shorter."""
 
     def __init__(self, tolerance: float) -> None:
         self.tolerance = tolerance
@@ -176,12 +176,12 @@ class _Ending:
 def _next_scale(model: Model, agent: FittingAgent, found: Direction, frame: Frame) -> float:
     if not model.family.scale_terms:
         return agent.scale
-    finest = 1e-12 * frame.scale  # what rounding leaves of residuals where labels are fitted exactly
+    finest = 1e-12 * frame.scale  # rounding errors of residuals if labels are fitted exactly
     return max(model.family.next_scale(agent.scale, found.terms), finest)
 
 
 def _measures(model: Model, agent: FittingAgent, found: Direction, changes: Floats, scale: float) -> Floats:
-    """One agent's part of `Shared`."""
+    """Return one agent's part of `Shared`."""
     spread = changes.max(axis=0) - changes.min(axis=0) if len(changes) > 1 else np.abs(changes)
     change = float(spread.max(initial=0.0))
     free = 0.0
@@ -209,12 +209,12 @@ def _search(
     exchange: Consensus,
     change: float,
 ) -> float:
-    """The length of the step; see the top of this file."""
+    """Return the length of the step; see the top of this file."""
     known = model.family.reach > 0
     shortest = min(model.family.reach / change if known else _SHORTEST, 0.5)
     halves = 0.5 ** np.arange(np.ceil(-np.log2(shortest)))
     some, every = np.array([0.5, 1.0]), np.unique(np.append(halves, shortest))  # from short to long
-    accuracy = 1e-6 if known else 1e-8  # a reach limits the search to steps that are far from the minimum
+    accuracy = 1e-6 if known else 1e-8  # with a reach, only steps far from the minimum need a search
     for lengths in (every,) if known else (some, every):
         points = np.append(0.0, lengths)
         slopes = np.stack(
@@ -242,7 +242,7 @@ def _search(
 
 
 def _singular(model: Model, found: Sequence[Direction], *, first: bool) -> InvalidInput:
-    """Why a step cannot be computed: a covariate that no row varies, or curvature that has vanished."""
+    """Return why a step cannot be computed: a covariate that is constant in all rows, or a vanished curvature."""
     direction = next(one.unknown for one in found if one.unknown is not None)
     words = in_words(direction, model.names)
     if first:
@@ -263,9 +263,9 @@ def _refuse_receding(
     exchange: Consensus,
     farthest: float,
 ) -> None:
-    """Refuse labels whose loss falls forever along the part of the step that has no penalty.
+    """Raise an error if the loss falls forever along the part of the step that has no penalty.
 
-    Changes are compared with the largest of the network: an agent whose rows hardly change along the direction, since
+    Changes are compared with the largest in the network: an agent whose rows hardly change along the direction, because
     they lack the covariates that separate the labels, does not contradict it.
     """
     ways = [one.way * model.free for one in found]

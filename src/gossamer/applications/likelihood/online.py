@@ -1,4 +1,4 @@
-"""Models that are refined whenever samples come in, with standard errors."""
+"""Models that are updated whenever samples arrive, with standard errors."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class OnlineLikelihood:
     """Every agent's model at any moment. Each call of `observe` is one exchange with the neighbors.
 
-    Agents may see any number of samples in a round, and none; every sample counts the same, whoever saw it.
+    Agents may see any number of samples in a round, or none; every sample has the same weight.
 
-    New samples wait until those before them have spread, for as many rounds as that takes (29 on a cycle of ten). So
-    what is published is the fit of all samples of the first `included` rounds, and of no others.
+    New samples wait until earlier ones have spread over the network (29 rounds on a cycle of ten), so that the published
+    estimate is the fit to all samples of the first `included` rounds, and to no others.
 
     Examples
     --------
@@ -73,18 +73,18 @@ class OnlineLikelihood:
 
     @property
     def rounds(self) -> int:
-        """How many exchanges there have been."""
+        """Number of exchanges so far."""
         return self._stream.rounds
 
     @property
     def included(self) -> int:
-        """Which samples the estimates are made of: those of the first so many calls of `observe`, all of them."""
+        """Number of calls of `observe` that the estimates include: all samples of the first calls, and no others."""
         return self._included
 
     def observe(self, samples: Sequence[Any] | None = None) -> None:
-        """One round: for each agent its new samples (X, y), with X of shape (k, dimension) and y of k labels, or None.
+        """Run one round with each agent's new samples (X, y), X of shape (k, dimension) and y of k labels, or None.
 
-        None in place of the list: nobody saw anything new, and the agents exchange what they have.
+        Pass None instead of the list if no agent has new samples; the agents then only exchange messages.
         """
         agents = self._problem.network.agents
         given = [None] * agents if samples is None else checks.listed("samples", samples)
@@ -110,7 +110,7 @@ class OnlineLikelihood:
             self._found, self._reasons = self._read()
 
     def _score(self, rows: Sequence[tuple[Floats, Floats]]) -> float:
-        """The mean loss of new samples by the estimates of now; NaN if there is none of either."""
+        """Return the mean loss of new samples by the current estimates; NaN if there are no samples or no estimates."""
         theta, losses = self.estimates(), []
         for i in np.flatnonzero(self.ready).tolist():
             x, y = rows[i]
@@ -120,7 +120,7 @@ class OnlineLikelihood:
         return float(scored.mean()) if len(scored) else np.nan
 
     def _take_in(self) -> None:
-        """Let the samples that wait into the sums; nothing else enters them until these have spread."""
+        """Add the waiting samples to the sums; no others are added until these have spread."""
         problem, layout = self._problem, self._linearizer.layout
         if self._half_life:
             factor = 0.5 ** (self._every / self._half_life)
@@ -160,33 +160,33 @@ class OnlineLikelihood:
 
     @property
     def prequential_losses(self) -> Floats:
-        """(rounds,) the mean loss of the samples of each round by what the agents had published before they saw them.
+        """(rounds,) the mean loss of the samples of each round by the estimates published before the round.
 
-        For labels of classes this is the log loss. NaN where no agent with new samples had an estimate.
+        For classes this is the log loss. NaN if no agent with new samples had an estimate.
         """
         return np.array(self._losses)
 
     # -- what the agents know -----------------------------------------------------------------------------------
 
     def _judge(self) -> Judgement:
-        """What the agents' averages say now."""
+        """Return the current estimates from the agents' averages."""
         return self._linearizer.judge(self._stream.values.T[..., None], 1 / self._problem.network.agents)
 
     def _read(self) -> tuple[Judgement, list[str]]:
-        """What the agents' averages say, and why estimates are withheld."""
+        """Return the estimates from the agents' averages, and the reasons why estimates are withheld."""
         found = self._judge()
         return found, [self._reason(i, found) for i in range(self._problem.network.agents)]
 
     def _reason(self, agent: int, found: Judgement) -> str:
-        """Why an agent withholds its estimate; empty: it does not."""
+        """Return why an agent withholds its estimate, or an empty text."""
         problem, layout, held = self._problem, self._linearizer.layout, self._stream.values
         names = problem.parameter_names
         if not found.ready[agent, 0]:
             way = in_words(found.directions[agent, 0, :, int(np.argmin(found.known[agent, 0]))], names)
             return (
-                f"too few samples so far: of those of {self._included} rounds, which have spread, the direction {way} "
-                "is not known; observe more. If this lasts, nobody's covariates vary along it: drop one of them, or "
-                "add a ridge penalty"
+                f"too few samples so far: those of {self._included} rounds, which have spread, do not determine the "
+                f"direction {way}; observe more. If this lasts, no covariates vary along it: drop one of them, or add "
+                "a ridge penalty"
             )
         own = Judgement(*(part[agent, 0] for part in found))
         if not own.enough(problem.penalty):
@@ -195,8 +195,8 @@ class OnlineLikelihood:
             contradicted = layout.contradictions(held[agent]) * len(held)
             if contradicted < problem.size - 0.5:
                 return (
-                    f"the labels are separable so far, or nearly (of {max(contradicted, 0):.0f} the model says the "
-                    "opposite): there is no finite estimate, because the loss falls forever along the direction "
+                    f"the labels are separable so far, or nearly (the model contradicts {max(contradicted, 0):.0f} of "
+                    "them): there is no finite estimate, because the loss falls forever along the direction "
                     f"{in_words(found.theta[agent, 0], names)}; observe more, or add a ridge penalty (ridge=1e-4, say)"
                 )
         if not found.linearization[agent, 0] <= PUBLISHED:
@@ -215,27 +215,26 @@ class OnlineLikelihood:
 
     @property
     def withheld(self) -> list[str]:
-        """Why each agent withholds its estimate; an empty text: it does not."""
+        """Return why each agent withholds its estimate, or an empty text if it does not."""
         return list(self._reasons)
 
     @property
     def ready(self) -> Booleans:
-        """(N,) whether each agent has an estimate that it does not withhold."""
+        """Return (N,) whether each agent has an estimate that it does not withhold."""
         return np.array([not reason for reason in self._reasons])
 
     def estimates(self) -> Floats:
-        """(N, p) every agent's estimate now; NaN while it is withheld, and `withheld` says why."""
+        """Return (N, p) every agent's current estimate; NaN while it is withheld, for the reason in `withheld`."""
         return np.where(self.ready[:, None], self._found.theta[:, 0], np.nan)
 
     def covariances(self) -> Floats:
-        """(N, p, p) the covariance of each agent's estimate, as the agent itself estimates it; NaN if withheld.
+        r"""Return (N, p, p) the covariance of each agent's estimate, as the agent itself estimates it; NaN if withheld.
 
-        A^{-1} J A^{-1} / (number of samples), with the averages A of the curvature and J of the squared scores: this
-        holds whether or not the family is the true one (the sandwich of Huber and White). Neighbors' estimates are made
-        of the same samples, so nothing is gained by comparing them.
+        It is :math:`A^{-1} J A^{-1}` / (number of samples), with the averages A of the curvature and J of the squared
+        scores, which is valid even if the family is not the true one (the sandwich of Huber and White).
         """
         return np.where(self.ready[:, None, None], self._found.covariance[:, 0], np.nan)
 
     def standard_errors(self) -> Floats:
-        """(N, p) the standard error of each number of `estimates`."""
+        """Return (N, p) the standard error of each entry of `estimates`."""
         return np.asarray(np.sqrt(np.maximum(np.einsum("nii->ni", self.covariances()), 0.0)))

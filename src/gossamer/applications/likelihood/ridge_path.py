@@ -1,7 +1,7 @@
-"""Which ridge penalty predicts best: cross-validation or generalized cross-validation over the network.
+"""The ridge penalty with the best predictions: cross-validation or generalized cross-validation over the network.
 
-In cross-validation every agent deals its own rows to folds. For each penalty and fold the agents fit the other rows
-together, and average the deviance of those left out: no row leaves its owner. Generalized cross-validation fits each
+In cross-validation every agent divides its own rows into folds. For each penalty and fold the agents fit the other rows
+together, and average the deviance of the omitted ones; no row leaves its owner. Generalized cross-validation fits each
 penalty once, and averages the deviance D and the curvature A (p(p+1)/2 numbers) instead,
 
     score = (D / n) / (1 - k / n)^2,     k = tr (A + penalty)^{-1} A, the effective number of parameters.
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 RULES = ("cv", "gcv")
 RIDGES = tuple(np.geomspace(10.0, 1e-5, 13).tolist())
-"""The penalties that are tried unless others are given."""
+"""The penalties to try by default."""
 
 _ACCURACY = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RidgePath(Result):
-    """Scores of ridge penalties, and the fit of the best.
+    """Scores of ridge penalties, and the fit with the best one.
 
     by      "cv" or "gcv"
     ridges  the penalties, from large to small
-    scores  the deviance per row that is expected of new rows; NaN where a fit does not exist
+    scores  the expected deviance per new row; NaN if the fit does not exist
     stderr  the standard error of each score over folds; NaN for "gcv"
     fit     the fit with the best penalty
-    rounds, bytes   what choosing took, without that fit
+    rounds, bytes   the cost of choosing, without that fit
     """
 
     by: str
@@ -136,7 +136,7 @@ _Step = tuple[Model, Sequence[AgentRows], Floats | None]
 def _fits(
     rows: DataAtRest, data: Sequence[AgentRows], ridges: Floats, exchange: Consensus
 ) -> Iterator[_Step]:
-    """The model of every penalty, and its parameters (N, p); each begins where the last one ended."""
+    """Return the model of every penalty with its parameters (N, p); each fit starts at the result of the one before."""
     theta = None
     for ridge in ridges:
         model = rows.with_ridge(float(ridge)).model
@@ -150,7 +150,7 @@ def _fits(
 
 
 def _generalized(model: Model, data: Sequence[AgentRows], theta: Floats | None, exchange: Consensus) -> float:
-    """The score of generalized cross-validation, as the first agent has it."""
+    """Return the score of generalized cross-validation at the first agent."""
     if theta is None:
         return np.nan
     sums = [agent_sums(model, part, at) for part, at in zip(data, theta, strict=True)]
@@ -167,7 +167,7 @@ def _generalized(model: Model, data: Sequence[AgentRows], theta: Floats | None, 
 def _folds(
     data: Sequence[AgentRows], folds: int, seed: int
 ) -> Iterator[tuple[list[AgentRows], list[AgentRows]]]:
-    """Every agent's rows of all folds but one, and of that one."""
+    """Return every agent's rows of all folds but one, and its rows of that one."""
     dealt = [np.random.default_rng([seed, i]).permutation(len(rows.y)) % folds for i, rows in enumerate(data)]
     for k in range(folds):
         kept = [rows.where(fold != k) for rows, fold in zip(data, dealt, strict=True)]
@@ -177,7 +177,7 @@ def _folds(
 def _left_out(
     rows: DataAtRest, kept: list[AgentRows], left: list[AgentRows], ridges: Floats, exchange: Consensus
 ) -> Floats:
-    """(ridges, 2) the deviance of rows left out and their number, as the first agent has them."""
+    """Return (ridges, 2) the deviance and number of omitted rows, at the first agent."""
     found = np.full((len(ridges), 2), np.nan)
     for k, (model, _, theta) in enumerate(_fits(rows, kept, ridges, exchange)):
         if theta is not None:

@@ -1,4 +1,4 @@
-"""Stochastic gradients over a network: the earlier way to fit a model to streams, for comparison.
+"""Stochastic gradients over a network, the established way to fit a model to streams, for comparison.
 
 In round t agent i takes a step along the gradient g_i of its newest samples, averaged over them; W = I - L.
 """
@@ -24,7 +24,7 @@ GRID = 2.0 ** np.arange(4, -7, -1)
 """The step sizes that tuning tries, as multiples of 1/(the largest mean curvature of any agent at the start)."""
 
 LANES = 64
-"""Rounds are played one by one, so that many trials side by side are worth it."""
+"""Number of trials side by side. Rounds run one by one, so many trials at a time are efficient."""
 
 Mix = Callable[[Floats], Floats]
 
@@ -33,15 +33,15 @@ Mix = Callable[[Floats], Floats]
 class StochasticGradient(ABC):
     """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds.
 
-    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start); of several, or with None of
-           `GRID`, the best by the error after the last round, which only somebody who knows the answer can choose
+    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start). Of several, or of `GRID` for
+           None, the one with the smallest error after the last round is chosen, which requires knowing the answer
     """
 
     step: float | tuple[float, ...] | None = 1.0
 
     name: ClassVar[str]
     vectors: ClassVar[int] = 1
-    """How many vectors of theta's length one message has."""
+    """Number of vectors of theta's length in a message."""
 
     def __post_init__(self) -> None:
         for step in self.steps.tolist():
@@ -49,7 +49,7 @@ class StochasticGradient(ABC):
 
     @property
     def steps(self) -> Floats:
-        """The step sizes that are tried."""
+        """The step sizes to try."""
         return np.atleast_1d(GRID if self.step is None else np.asarray(self.step, dtype=float))
 
     @property
@@ -58,10 +58,10 @@ class StochasticGradient(ABC):
 
     @abstractmethod
     def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
-        """The registers after a round whose gradient is `slope`: theta, all that there is at first, and more."""
+        """Return the registers after a round whose gradient is `slope`. The first is theta, at the start the only one."""
 
     def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
-        """Every agent's estimates after each of the ascending horizons, all steps of the grid side by side."""
+        """Return every agent's estimates after each of the ascending horizons; all step sizes run side by side."""
         steps = self.steps
         found = in_blocks(
             problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), CHUNK, LANES
@@ -76,7 +76,7 @@ class StochasticGradient(ABC):
     def _learn(
         self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers, steps: Floats
     ) -> tuple[Floats, Booleans]:
-        """Estimates (steps x H, N, p, B)."""
+        """Return estimates (steps x H, N, p, B)."""
         agents, trials, count = problem.network.agents, len(draws.trials), len(steps)
         shape = (problem.size, agents, count * trials)
         gossip, sizes = problem.network.gossip, np.repeat(steps / problem.steepness, trials)

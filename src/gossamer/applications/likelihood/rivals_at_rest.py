@@ -26,15 +26,15 @@ GRID = 2.0 ** np.arange(5, -9, -1)
 class GradientMethod(ABC):
     """A gradient method with a constant step.
 
-    step   its step size as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start); None: the
-           best of `GRID`, by the error after the last round, which only somebody who knows the answer can choose
+    step   its step size as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start). With None,
+           the one of `GRID` with the smallest error after the last round, which requires knowing the answer
     """
 
     step: float | None = 1.0
 
     name: ClassVar[str]
     vectors: ClassVar[int] = 1
-    """How many vectors of theta's length one message has."""
+    """Number of vectors of theta's length in a message."""
 
     def __post_init__(self) -> None:
         if self.step is not None:
@@ -46,13 +46,13 @@ class GradientMethod(ABC):
 
     @abstractmethod
     def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
-        """The registers after the first round, theta first."""
+        """Return the registers after the first round, theta first."""
 
     @abstractmethod
     def advance(
         self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
     ) -> tuple[Floats, ...]:
-        """The registers after one more round."""
+        """Return the registers after one more round."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ class AgentRows(NamedTuple):
 
     x        (n, d) covariates, without a column for the intercept
     y        (n,) labels
-    weights  (n,) how many rows each counts as, above 0; None: one
-    offset   (n,) what is added to each row's predictors; None: nothing
+    weights  (n,) the weight of each row, above 0, or None if all weights are 1
+    offset   (n,) added to each row's predictors, or None
     """
 
     x: Floats
@@ -31,15 +31,15 @@ class AgentRows(NamedTuple):
 
     @property
     def total(self) -> float:
-        """How many rows there are, by weight."""
+        """The sum of the weights of the rows."""
         return float(len(self.y) if self.weights is None else self.weights.sum())
 
     def weighted(self, values: Floats) -> Floats:
-        """(..., n) values of rows times their weights."""
+        """Return (..., n) values of rows times their weights."""
         return values if self.weights is None else values * self.weights
 
     def where(self, kept: Booleans) -> AgentRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         weights = None if self.weights is None else self.weights[kept]
         return AgentRows(
             self.x[kept], self.y[kept], weights, None if self.offset is None else self.offset[kept]
@@ -47,7 +47,7 @@ class AgentRows(NamedTuple):
 
     @classmethod
     def together(cls, data: Sequence[AgentRows]) -> AgentRows:
-        """The rows of all agents in one place."""
+        """Return the rows of all agents in one table."""
 
         def joined(parts: Sequence[Floats | None], absent: float) -> Floats | None:
             if all(part is None for part in parts):
@@ -63,14 +63,14 @@ class AgentRows(NamedTuple):
 
 
 class Model(NamedTuple):
-    """What is fitted.
+    """The model to fit.
 
     family     the loss
     penalty    (p,) the ridge penalty of each parameter
-    names      (p,) what the parameters are called
+    names      (p,) the names of the parameters
     intercept  whether the last parameter of each predictor is an intercept
-    lasso      (p,) the lasso penalty of each parameter; None: none
-    local      (p,) which parameters every agent has for itself; None: none
+    lasso      (p,) the lasso penalty of each parameter, or None
+    local      (p,) which parameters are local to each agent, or None
     """
 
     family: Family
@@ -87,16 +87,16 @@ class Model(NamedTuple):
 
     @property
     def shared(self) -> Booleans:
-        """(p,) which parameters all agents have in common."""
+        """(p,) which parameters all agents share."""
         return np.ones(len(self.penalty), dtype=bool) if self.local is None else ~self.local
 
     @property
     def free_sums(self) -> bool:
-        """Whether adding one number to all predictors changes nothing, so that only the penalty decides on it."""
+        """Whether adding a constant to all predictors changes nothing, so that only the penalty determines it."""
         return self.family.symmetric_predictors
 
     def predictors(self, theta: Floats, x: Floats) -> Floats:
-        """(m, n) the predictors of the rows x."""
+        """Return the (m, n) predictors of the rows x."""
         by_output = theta.reshape(self.family.outputs, -1)
         if not self.intercept:
             return np.asarray(by_output @ x.T)
@@ -105,7 +105,7 @@ class Model(NamedTuple):
         return found
 
     def gradient(self, slopes: Floats, x: Floats) -> Floats:
-        """(p,) the sum over rows of the slopes (m, n) times the covariates."""
+        """Return (p,) the sum over rows of the slopes (m, n) times the covariates."""
         sums = slopes @ x
         return (
             np.append(sums, slopes.sum(axis=1)[:, None], axis=1).ravel() if self.intercept else sums.ravel()
@@ -116,13 +116,13 @@ class Model(NamedTuple):
         return curvature_of(x, bends, intercept=self.intercept)
 
     def diagonal(self, bends: Floats, x: Floats) -> Floats:
-        """(p,) the diagonal of `curvature`."""
+        """Return (p,) the diagonal of `curvature`."""
         own = np.einsum("aan->an", bends)
         return self.gradient(own, x * x)
 
 
 def spread_over(work: Callable[..., Answer], *items: Iterable[Any]) -> list[Answer]:
-    """list(map(work, *items)), on several threads."""
+    """Return list(map(work, *items)), computed on several threads."""
     tasks = list(zip(*items, strict=True))
     found: dict[int, Answer] = {}
 

@@ -43,16 +43,16 @@ class ScaledHuber(Huber):
         return scale
 
     def scale_parts(self, predictors: Floats, y: Floats) -> Floats:
-        """Squared residuals within the threshold, and which are beyond it."""
+        """Return the squared residuals within the threshold, and which residuals are beyond it."""
         residuals = np.abs(predictors[0] - y)
         near = residuals <= self.threshold
         return np.stack([np.where(near, residuals**2, 0.0), ~near])
 
     def next_scale(self, scale: float, means: Floats) -> float:
-        """The scale s at which the mean of min(residual^2, (threshold s)^2) is s^2.
+        """Return the scale s at which the mean of min(residual^2, (threshold s)^2) is s^2.
 
-        Residuals that are beyond the threshold now stay so, which is Newton's step for 1/s^2; if too many are
-        for that, s^2 becomes that mean.
+        Assuming that the same residuals stay beyond the threshold is Newton's step for 1/s^2; if too many are beyond
+        it, s^2 becomes that mean.
         """
         near, beyond = means
         left = 1 - self.threshold**2 * beyond

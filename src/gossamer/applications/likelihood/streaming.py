@@ -1,4 +1,4 @@
-"""Streams of samples in many trials: drawn, learned from over the network, and, as the limit, in one place."""
+"""Streams of samples in many trials: drawn, fitted over the network and, as the limit, in one place."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
 CHUNK = 32
-"""Labels are drawn for so many rounds at a time."""
+"""Number of rounds for which labels are drawn at a time."""
 
 LANES = 32
-"""At most this many trials run side by side; results do not depend on it."""
+"""Largest number of trials that run side by side; results do not depend on it."""
 
 _ROOM = 1 << 27
-"""About as many bytes may the samples of trials side by side have."""
+"""Approximate limit in bytes on the samples of trials that run side by side."""
 
 _SETTLED = 1e-5
-"""Newton's method ends with a step that is this small, relative to theta: the next one would be its square."""
+"""Newton's method stops after a step this small relative to theta; the next one would be about its square."""
 
 _ATTEMPTS = 60
-"""The most steps of Newton's method in one place."""
+"""Largest number of steps of Newton's method in one place."""
 
 _LABELS = 17
-"""A separate purpose beside those of `numerics.random`: the labels."""
+"""A purpose in addition to those of `numerics.random`: the labels."""
 
 
 class Samples(NamedTuple):
-    """Samples of some rounds, `group` of them per round: a weight is 0 where an agent has none."""
+    """Samples of some rounds, `group` of them per round; the weight is 0 if an agent has none."""
 
     x: Floats  #: (samples, width, N, B)
     y: Floats  #: (samples, N, B)
@@ -58,9 +58,9 @@ class Samples(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a solver found: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N).
+    """The result of a solver: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N).
 
-    NaN: there is no estimate; infinite: it has diverged.
+    NaN means that there is no estimate, infinity that it has diverged.
     """
 
     estimates: Floats
@@ -68,7 +68,7 @@ class Learned(NamedTuple):
 
 
 class Draws:
-    """The samples of a block of trials: pure functions of (seed, trial, round), whatever else is simulated."""
+    """The samples of a block of trials, which are pure functions of (seed, trial, round)."""
 
     def __init__(self, problem: LikelihoodEstimation, seed: int, trials: range) -> None:
         if problem.parameter is None or problem.covariates is None:
@@ -83,7 +83,7 @@ class Draws:
         self._chunk, self._drawn = -1, Samples(*(np.empty(0),) * 3, self.group)
 
     def pieces(self, rounds: range, stops: set[int]) -> Iterator[tuple[range, Samples]]:
-        """The samples of some rounds in pieces that end where chunks and `stops` do."""
+        """Yield the samples of some rounds in pieces that end where chunks and `stops` do."""
         start = rounds.start
         while start < rounds.stop:
             whole = (start // CHUNK + 1) * CHUNK
@@ -92,7 +92,7 @@ class Draws:
             start = stop
 
     def of(self, rounds: range) -> Samples:
-        """The samples of some rounds of one chunk."""
+        """Return the samples of some rounds of one chunk."""
         chunk = rounds.start // CHUNK
         if chunk != self._chunk:
             self._chunk, self._drawn = chunk, self._draw(chunk)
@@ -118,13 +118,13 @@ class Draws:
 
 
 Learner = Callable[[Draws], tuple[Floats, Booleans]]
-"""From the samples of a block of trials: estimates (H, N, p, B), and which are withheld (H, N, B)."""
+"""A function from the samples of a block of trials to estimates (H, N, p, B), and which are withheld (H, N, B)."""
 
 
 def in_blocks(
     problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, kept: int, lanes: int = LANES
 ) -> Learned:
-    """Blocks of trials, a thread for each, that keep the samples of so many rounds."""
+    """Run blocks of trials on threads; each block keeps the samples of this many rounds."""
     each = 8 * kept * int(problem.samples.max()) * problem.network.agents * (problem.width + 1)
     size = int(np.clip(_ROOM // each, 1, min(lanes, trials)))
     firsts = range(0, trials, size)
@@ -139,7 +139,7 @@ def in_blocks(
 
 
 def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -> Learner:
-    """Linearize, average by `method` and solve: every agent's estimates after each of the ascending horizons."""
+    """Linearize, average by `method` and solve; return every agent's estimates after each of the ascending horizons."""
     rounds = int(horizons[-1])
     table, gossip = tabulate(method, problem.network, rounds), rows_of(problem.network.gossip)
     looked = set(looks(rounds))
@@ -167,9 +167,9 @@ def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -
 
 
 def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = False) -> Learner:
-    """The estimate that minimizes the loss of all samples in one place; or each agent's own, for its own samples.
+    """Return the estimate that minimizes the loss of all samples, or of each agent's own samples.
 
-    It is withheld where it does not exist: labels are separable, or covariates do not vary enough.
+    It is withheld if it does not exist, because labels are separable or covariates do not vary enough.
     """
     rounds, agents, family = int(horizons[-1]), problem.network.agents, problem.family
     layout = SumLayout(problem.size, problem.intercepts)
@@ -222,7 +222,7 @@ class PseudoResponses(Observations):
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
         self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
-        """By horizon and first trial: estimates (N, B, p), and which are withheld."""
+        """Estimates (N, B, p) and which are withheld, by horizon and first trial."""
 
     def sample(
         self,
@@ -244,7 +244,7 @@ class PseudoResponses(Observations):
             present = np.array([[self._faults.alive(i, t) for i in everybody] for t in piece])
             weights = weights * np.repeat(
                 present, group, axis=0
-            )  # what nobody takes is not there to be moved
+            )  # observations that no agent takes cannot be moved
             found.append(linearizer.observe(x, y, weights, group, present))
         return np.ascontiguousarray(np.swapaxes(np.concatenate(found), 1, 2))
 
@@ -268,7 +268,7 @@ def average_with_faults(
     trials: int,
     seed: int,
 ) -> Learned:
-    """Like `average` under the rules of the edge ledger: messages are lost, agents crash, networks change."""
+    """Like `average`, by the rules of the edge ledger: messages are lost, agents crash, networks change."""
     streams = PseudoResponses(problem, int(horizons[-1]), faults)
     stops = sorted({*horizons.tolist(), *streams.looked})
     simulate_faulty(method, network, streams, stops, trials, seed, faults, keep="errors", progress=False)

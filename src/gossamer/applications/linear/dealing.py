@@ -18,7 +18,7 @@ _RULES = ("contiguous", "random", "sorted")
 
 
 class DealtRows(NamedTuple):
-    """Features and targets of every agent, and what the columns and the agents are called."""
+    """Features and targets of every agent, and the names of the columns and the agents."""
 
     features: list[Floats]
     targets: list[Floats]
@@ -29,8 +29,8 @@ class DealtRows(NamedTuple):
 class DataTable:
     """Columns by name, of an array (rows, features), a dictionary of columns, or a pandas or polars frame.
 
-    rows   how many rows there are
-    array  the array itself, if the columns are its numbers
+    rows   number of rows
+    array  the array itself, if the columns are those of an array of numbers
     """
 
     def __init__(self, X: Any) -> None:
@@ -57,13 +57,13 @@ class DataTable:
         return name in self._columns
 
     def __getitem__(self, name: str) -> Any:
-        """The column as it came."""
+        """Return the column as given."""
         if name not in self._columns:
             raise InvalidInput(f"the data have no column {name!r}{nearest(name, self._columns)}")
         return self._columns[name]
 
     def pop(self, name: str) -> Any:
-        """The column, which is then no longer part of the table."""
+        """Return the column and remove it from the table."""
         column = self[name]
         del self._columns[name]
         self.array = None
@@ -97,7 +97,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
 
 
 def take(table: DataTable, y: Any) -> Any:
-    """The labels: a column that is taken out of the table, or values."""
+    """Return the labels: a column, which is removed from the table, or values."""
     if not isinstance(y, str):
         return y.to_numpy() if hasattr(y, "to_numpy") else y
     if y not in table:
@@ -108,7 +108,7 @@ def take(table: DataTable, y: Any) -> Any:
 
 
 def take_split(table: DataTable, split: Any) -> Any:
-    """A rule, or the label of each row, from the column that "by:<column>" takes out of the table."""
+    """Return a rule, or the label of each row; the column of "by:<column>" is removed from the table."""
     if not (isinstance(split, str) and split.startswith("by:")):
         return split
     key = split.removeprefix("by:")
@@ -118,7 +118,7 @@ def take_split(table: DataTable, split: Any) -> Any:
 
 
 def with_intercept(names: Sequence[str]) -> list[str]:
-    """The names of covariates and of an intercept."""
+    """Return the names of covariates and of an intercept."""
     if "intercept" in names:
         raise InvalidInput(
             "a column is called 'intercept', which is the name of the constant that the model adds; rename the column, "
@@ -128,7 +128,7 @@ def with_intercept(names: Sequence[str]) -> list[str]:
 
 
 def check_unique(names: Sequence[str]) -> None:
-    """Refuse columns with the same name."""
+    """Raise an error if columns have the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InvalidInput(
@@ -178,10 +178,10 @@ def _numbers(name: str, column: Any) -> Floats:
 def groups_of(
     split: Any, target: Any, agents: int | None, seed: int, members: Sequence[Any] | None = None
 ) -> tuple[list[Any], list[Any]]:
-    """Which rows every agent holds, and what the agents are called.
+    """Return the rows of every agent, and the names of the agents.
 
-    With `members`, the names of all agents, agents may be without rows: rows carry names of members, or (if these are
-    other names) one label per agent in sorted order.
+    With `members`, the names of all agents, agents may have no rows: rows are labeled with names of members, or (with
+    other names) with one label per agent in sorted order.
     """
     rows = len(target)
     if not isinstance(split, str):
@@ -197,12 +197,12 @@ def groups_of(
             return [np.flatnonzero(member == k) for k in range(len(members))], list(members)
         if agents is not None and agents != len(found):
             raise InvalidInput(
-                f"the rows carry {len(found)} different labels, one per agent, got agents={agents}; "
+                f"the rows have {len(found)} different labels, one per agent, got agents={agents}; "
                 "leave agents out, or give a network of that many agents"
             )
         if len(found) < 2:
             raise InvalidInput(
-                "splitting by labels needs at least 2 different labels, but all rows carry the same"
+                "splitting by labels needs at least 2 different labels, but all rows have the same"
             )
         return [np.flatnonzero(member == k) for k in range(len(found))], found.tolist()
     if split not in _RULES:

@@ -233,7 +233,7 @@ class LinearEstimation:
 
     @cached_property
     def grams(self) -> Floats:
-        """(N, d, d) A_i'Q_i A_i."""
+        """(N, d, d) the matrices A_i'Q_i A_i."""
         return np.stack([p @ a for p, a in zip(self._projections, self.matrices, strict=True)])
 
     @cached_property
@@ -292,19 +292,19 @@ class LinearEstimation:
     # -- the average of A_i'A_i -----------------------------------------------------------------------------
 
     def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Floats:
-        """(N, d, d), or (H, N, d, d): what each agent holds as Abar after `rounds` rounds of `method`."""
+        """Return (N, d, d), or (H, N, d, d): each agent's average of Abar after `rounds` rounds of `method`."""
         packed = pack(self.grams)
         horizons, one = horizons_of(rounds)
         held = [settled(method, self.network, packed, int(t)) for t in horizons]
         return unpack(held[0] if one else np.stack(held), self.dimension)
 
     def gram_margin(self, held: Floats) -> Floats:
-        """max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for what the agents hold, (..., N, d, d)."""
+        """Return max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for the agents' averages (..., N, d, d)."""
         return margin_of(held, self.grams.mean(axis=0))
 
     def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
         """Return the number of rounds of `method` after which every agent may invert its average of A_i'A_i."""
-        most = 2**20  # a table of as many rounds takes a second
+        most = 2**20  # a table of this many rounds takes a second
         enough = first_true(lambda t: bool(self.gram_margin(self.average_grams(method, t)) <= 0.5), most=most)
         if enough is None:
             raise Unsupported(
@@ -313,7 +313,7 @@ class LinearEstimation:
         return enough
 
     def _inverted(self, gram: Method | str, method: Method, horizons: Integers) -> tuple[Floats, list[str]]:
-        """(H or 1, N, d, d) every agent's Ahat_i^{-1}, and why there is none (NaN) while it is too early to invert."""
+        """Return (H or 1, N, d, d) every agent's Ahat_i^{-1}, and why it is NaN while it is too early to invert."""
         if isinstance(gram, str) and gram == "exact":
             return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape)), [""]
         same = isinstance(gram, str) and gram == "same"
@@ -424,6 +424,6 @@ class LinearEstimation:
 
 
 def _solve(inverses: Floats, moments: Floats) -> Floats:
-    """(H, trials, N, d): Ahat_i^{-1} muhat_i from (H or 1, N, d, d) and (H, trials, N, d)."""
+    """Return (H, trials, N, d) products Ahat_i^{-1} muhat_i from (H or 1, N, d, d) and (H, trials, N, d)."""
     inverses = np.broadcast_to(inverses, (len(moments), *inverses.shape[1:]))
     return np.asarray(np.einsum("hnab,htnb->htna", inverses, moments, optimize=True))

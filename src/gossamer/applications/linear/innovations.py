@@ -1,4 +1,4 @@
-"""Compiled loops of linear estimation: agents x parameters x lanes, a lane being a trial."""
+"""Compiled loops of linear estimation over agents x parameters x lanes; a lane is a trial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LANES = 32
 
 
 class Innovations(NamedTuple):
-    """What agent i's measurements Y_i pull its estimate x_i toward, K (A_i'Q Y_i - A_i'Q A_i x_i), taken apart."""
+    """The parts of agent i's innovation K (A_i'Q Y_i - A_i'Q A_i x_i), with measurements Y_i and estimate x_i."""
 
     level: Floats  #: (N, d) K A'Q E[Y]
     factor: Floats  #: (N, d, r) K times a square root of the moments' covariance

@@ -87,7 +87,7 @@ class OnlineEstimation:
         return self._now()[1] <= 0.5
 
     def _now(self) -> tuple[Floats, float]:
-        """What the agents hold as Abar, and how far that is from the average of what they have seen."""
+        """Return the agents' averages of Abar, and their distance from the average of all matrices seen so far."""
         size = self._problem.dimension
         held = unpack(self._stream.values[:, : self._packed], size)
         observed = unpack(self._stream.own_means[:, : self._packed].mean(axis=0), size)
@@ -107,7 +107,7 @@ class OnlineEstimation:
 
 
 def margin_of(held: Floats, average: Floats) -> Floats:
-    """max_i ||Abar^{-1}|| ||Ahat_i - Abar||: at most 1/2 before any agent inverts (Corollary 1)."""
+    """Return max_i ||Abar^{-1}|| ||Ahat_i - Abar||, which must be at most 1/2 before an agent inverts (Corollary 1)."""
     smallest = np.linalg.eigvalsh(average)[0]
     if smallest <= 0:
         return np.full(held.shape[:-3], np.inf)

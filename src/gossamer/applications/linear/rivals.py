@@ -73,13 +73,13 @@ class KarMoura:
     Parameters
     ----------
     form : str
-        "LU": one time scale, a_t = a/(t+1+delay), b_t = b a_t; "mixed": two time scales, b_t = b/(t+1)^tau, so that
-        consensus outlasts the innovations.
+        "LU" has one time scale, a_t = a/(t+1+delay), b_t = b a_t; "mixed" has two, b_t = b/(t+1)^tau, so that consensus
+        outlasts the innovations.
     gain : str
         "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a center), or "identity".
     a, b, delay : float, optional
-        None: b so large that the first exchange is just stable, delay so that the first innovation is, and a is a
-        multiple of 1/lambda_min(K Abar).
+        By default b is so large that the first exchange is just stable, delay makes the first innovation stable, and a
+        is a multiple of 1/lambda_min(K Abar).
     tau : float
         Between 0 and 1/2.
 

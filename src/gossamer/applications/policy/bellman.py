@@ -11,14 +11,14 @@ from scipy.sparse.linalg import bicgstab, splu
 from gossamer.arrays import Floats
 
 DENSE = 200
-"""Up to this many states the equations are solved densely."""
+"""Largest number of states for which the equations are solved densely."""
 
 
 def solve(transitions: Any, discount: float, rewards: Floats) -> Floats:
     """Return J of shape (S, K) for rewards (S, K).
 
-    Random transitions fill an LU factorization completely but need few Krylov steps; long chains are the
-    opposite. So the Krylov solver goes first and LU serves the columns that it leaves. No guess is involved:
+    Random transitions fill an LU factorization completely but need few Krylov steps; long chains are the opposite. So
+    the Krylov solver goes first, and LU solves the columns that it could not. Both are checked:
     ||J - J*||_inf <= ||residual||_inf/(1 - gamma).
     """
     states = transitions.shape[0]
@@ -34,7 +34,7 @@ def solve(transitions: Any, discount: float, rewards: Floats) -> Floats:
         off = np.abs(right - system @ values[:, k]).max() / (1 - discount)
         if not off <= 1e-10 * (1 + np.abs(values[:, k]).max()):
             left.append(k)
-        if len(left) > 2 and len(left) == k + 1:  # it does not suit this process: leave all columns to LU
+        if len(left) > 2 and len(left) == k + 1:  # it does not work for this process: leave all columns to LU
             left = list(range(rewards.shape[1]))
             break
     if left:

@@ -88,7 +88,7 @@ class EvaluationRun(Result):
 
     @property
     def note(self) -> Any:
-        """What to know about the error of each horizon."""
+        """A remark on the error of each horizon."""
         return np.where(np.isfinite(self.error), "", DIVERGES)[()]
 
     def records(self) -> list[Record]:
@@ -192,9 +192,9 @@ class PolicyEvaluation:
         reward_std: ArrayLike = 1.0,
         seed: int = 0,
     ) -> PolicyEvaluation:
-        """A problem of `gossamer.applications.policy.problems` whose reward is shared by the rule `rule`.
+        """Return a problem of `gossamer.applications.policy.problems` whose reward is divided among agents by `rule`.
 
-        See `problems.share_rewards` for the rules: every rule keeps the agents' average at the problem's reward.
+        See `problems.share_rewards` for the rules; under every rule the agents' average is the problem's reward.
         """
         network = Network.of(network)
         if not isinstance(problem, problems.MarkovRewardProcess):
@@ -209,7 +209,7 @@ class PolicyEvaluation:
 
     @cached_property
     def cumulative(self) -> Floats:
-        """Cumulative probabilities along each row of P; the last of a row is out of reach of any uniform."""
+        """Cumulative probabilities along each row of P; the last of a row exceeds any uniform."""
         starts = self.transitions.indptr
         running = np.cumsum(self.transitions.data)
         before = np.concatenate([[0.0], running])[starts[:-1]]
@@ -223,7 +223,7 @@ class PolicyEvaluation:
         return np.asarray(self._solve(self.transitions.data, self.rewards.mean(axis=0)[:, None])[:, 0])
 
     def stationary_distribution(self) -> Floats:
-        """(S,) where the process is found in the long run, averaged over starting states."""
+        """(S,) the long-run distribution of the process, averaged over starting states."""
         # (1 - c)(I - c P')^{-1} u tends to the long-run average as c -> 1, for any number of classes and periods.
         close = 1 - 1e-8
         system = sp.eye_array(self.states) - close * self.transitions.T
@@ -232,14 +232,14 @@ class PolicyEvaluation:
         return distribution
 
     def _solve(self, probabilities: Floats, rewards: Floats) -> Floats:
-        """(I - gamma Phat)^{-1} r for one Phat on the sparsity of P and several columns r."""
+        """Return (I - gamma Phat)^{-1} r for one Phat with the sparsity of P, and several columns r."""
         matrix = sp.csr_matrix(
             (probabilities, self.transitions.indices, self.transitions.indptr), self.transitions.shape
         )
         return bellman.solve(matrix, self.discount, rewards)
 
     def bound(self, rounds: int) -> theory.Bound:
-        """Corollary 2: a bound on the error of the plug-in estimator with SDA, term by term."""
+        """Return Corollary 2, a bound on the error of the plug-in estimator with SDA, term by term."""
         return theory.corollary_2(
             self.network,
             rewards=self.rewards,
@@ -321,7 +321,7 @@ class PolicyEvaluation:
         seed: int = 0,
         first_trial: int = 0,
     ) -> Floats:
-        """(H, trials, nnz): the empirical transition probabilities, on the sparsity pattern of P."""
+        """Return (H, trials, nnz) empirical transition probabilities on the sparsity pattern of P."""
         horizons, _ = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1, most=2**32)
         first_trial = checks.whole_number("first_trial", first_trial, least=0, most=2**32)
@@ -335,7 +335,7 @@ class PolicyEvaluation:
         return found / horizons[:, None, None]
 
     def plug_in(self, rewards: Floats, probabilities: Floats) -> Floats:
-        """(H, trials, N, S): J_i from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""
+        """Return (H, trials, N, S) values J_i from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""
         count, trials = rewards.shape[:2]
         columns = np.swapaxes(rewards, 2, 3)
         if self.states > bellman.DENSE:
@@ -350,12 +350,12 @@ class PolicyEvaluation:
         return np.swapaxes(np.linalg.solve(systems, columns), 2, 3)
 
     def online(self, method: AnytimeSDA | None = None) -> OnlineEvaluation:
-        """Values that are refined whenever samples come in."""
+        """Return an online estimator, which is updated whenever samples arrive."""
         return OnlineEvaluation(self.network, self.states, self.discount, method)
 
 
 class OnlineEvaluation:
-    """Every agent's values at any moment, from samples handed in round by round; P need not be known."""
+    """Every agent's values at any moment, from samples given round by round; P need not be known."""
 
     def __init__(
         self, network: NetworkLike, states: int, discount: float, method: AnytimeSDA | None = None
@@ -367,11 +367,11 @@ class OnlineEvaluation:
 
     @property
     def rounds(self) -> int:
-        """How many rounds of samples there have been."""
+        """Number of rounds of samples so far."""
         return self._stream.rounds
 
     def observe(self, next_states: ArrayLike, rewards: ArrayLike) -> None:
-        """One round: the common next state of every state, (S,), and the agents' rewards, (N, S)."""
+        """Run one round with the common next state of every state, (S,), and the agents' rewards, (N, S)."""
         observation = checks.array("rewards", rewards, (self._stream.network.agents, self.states))
         following = checks.array("next_states", next_states, (self.states,))
         if following.min() < 0 or following.max() >= self.states or np.any(following != np.floor(following)):
@@ -385,7 +385,7 @@ class OnlineEvaluation:
         self._stream.advance(observation)
 
     def values(self) -> Floats:
-        """(N, S) every agent's values now."""
+        """Return (N, S) every agent's current values."""
         if self.rounds == 0:
             raise InvalidInput("there are no values before the first round; call observe() first")
         return bellman.solve(self._counts / self.rounds, self.discount, self._stream.values.T).T

@@ -1,4 +1,4 @@
-"""Where policy evaluation problems come from: random processes, chains, grid worlds, Gymnasium environments."""
+"""Problems for policy evaluation: random processes, chains, grid worlds, Gymnasium environments."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MarkovRewardProcess:
 
 
 def garnet(states: int = 20, branching: int = 3, seed: int = 0) -> MarkovRewardProcess:
-    """A random process: `branching` random next states per state, random probabilities, rewards uniform on [0, 1]."""
+    """Return a random process: `branching` next states per state, random probabilities, rewards uniform on [0, 1]."""
     states = _states(states, 1)
     branching = checks.whole_number("branching", branching, least=1, most=states)
     rng = np.random.default_rng(checks.seed(seed))
@@ -59,7 +59,7 @@ def garnet(states: int = 20, branching: int = 3, seed: int = 0) -> MarkovRewardP
         if states <= 2000
         else np.stack([rng.choice(states, branching, replace=False) for _ in range(states)])
     )
-    # Cutting the unit interval at uniform places is a flat Dirichlet distribution.
+    # Cutting the unit interval at uniform points gives a flat Dirichlet distribution.
     shares = rng.dirichlet(np.ones(branching), size=states)
     rows = np.repeat(np.arange(states), branching)
     matrix = sp.csr_matrix((shares.ravel(), (rows, columns.ravel())), shape=(states, states))
@@ -72,9 +72,9 @@ def _states(number: int, least: int) -> int:
 
 
 def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
-    """A random walk on a line, one step right with probability `forward`, else left; the ends reflect.
+    """Return a random walk on a line: one step right with probability `forward`, else left; the ends reflect.
 
-    The last state pays 1, the others nothing.
+    The reward is 1 in the last state and 0 elsewhere.
     """
     states = _states(states, 2)
     forward = checks.probability("forward", forward)
@@ -86,9 +86,9 @@ def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
 
 
 def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardProcess:
-    """A walk to the far corner of a grid: along the longer remaining side, or any way with probability `slip`.
+    """Return a walk to the far corner of a grid: along the longer remaining side, or with probability `slip` anywhere.
 
-    Every step costs 1 until the corner, which absorbs.
+    Every step has the reward -1 until the corner, which is absorbing.
     """
     rows, cols = checks.whole_number("rows", rows, least=1), checks.whole_number("cols", cols, least=1)
     slip = checks.probability("slip", slip)
@@ -111,12 +111,12 @@ def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardP
 def from_gymnasium(
     environment: Any, policy: str | ArrayLike = "optimal", discount: float = DISCOUNT, **options: Any
 ) -> MarkovRewardProcess:
-    """The process that a policy induces on a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
+    """Return the process that a policy induces on a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
 
     environment  its id, such as "FrozenLake-v1" or "FrozenLake" for the newest version (`options` go to
                  gymnasium.make), or an environment with `env.unwrapped.P`
     policy       "optimal" (value iteration with `discount`), "uniform", one action per state, or a table (S, A)
-    Every state in which an episode ends is absorbing and pays nothing more.
+    Every state in which an episode ends is absorbing, with reward 0 from then on.
     """
     made = None
     if isinstance(environment, str):
@@ -150,13 +150,13 @@ def from_gymnasium(
 
 
 def _newest(name: str, registry: Any) -> str:
-    """`Taxi` names the newest version of Taxi that is installed; `Taxi-v4` that version."""
+    """Return the id with a version: `Taxi` is the newest installed version of Taxi, `Taxi-v4` that version."""
     versions = [id for id, spec in registry.items() if spec.name == name and spec.version is not None]
     return max(versions, key=lambda id: registry[id].version, default=name)
 
 
 def _tables(table: Any) -> tuple[list[sp.csr_matrix], Floats]:
-    """One transition matrix per action, and the expected rewards (S, A); final states absorb."""
+    """Return one transition matrix per action, and the expected rewards (S, A); final states are absorbing."""
     states = len(table)
     actions = len(table[0])
     final = {end for row in table.values() for outs in row.values() for _, end, _, over in outs if over}
@@ -175,7 +175,7 @@ def _tables(table: Any) -> tuple[list[sp.csr_matrix], Floats]:
 
 
 def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Floats, discount: float) -> Floats:
-    """The policy as a checked table (S, A)."""
+    """Return the policy as a checked table (S, A)."""
     states, actions = rewards.shape
     if isinstance(policy, str):
         if policy == "uniform":
@@ -229,7 +229,7 @@ def check_policy(table: Floats, states: int, actions: int) -> Floats:
 def value_iteration(
     moves: list[sp.csr_matrix], rewards: Floats, discount: float, tolerance: float = 1e-10
 ) -> Any:
-    """(S,) the best action of every state: iterate the Bellman operator until nothing changes."""
+    """Return (S,) the best action of every state, by iterating the Bellman operator until nothing changes."""
     value = np.zeros(len(rewards))
     while True:
         scores = rewards + discount * np.column_stack([move @ value for move in moves])
@@ -243,9 +243,9 @@ def value_iteration(
 def share_rewards(
     reward: ArrayLike, agents: int, rule: str = "perturb", spread: float = 1.0, seed: int = 0
 ) -> Floats:
-    """(N, S) rewards of the agents, whose average is `reward`.
+    """Return (N, S) rewards of the agents, whose average is `reward`.
 
-    "perturb"  reward + spread times normal numbers, less their average
+    "perturb"  reward + spread times normal numbers, minus their average
     "split"    agent i sees a random share of the reward
     "one"      one random agent sees all of it, the others nothing
     "same"     every agent sees the reward

@@ -1,4 +1,4 @@
-"""Distributed temporal differences: the earlier way to evaluate a policy over a network."""
+"""Distributed temporal differences, the established way to evaluate a policy over a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STEPS = ("harmonic", "sqrt", "constant")
 
 IN_FLIGHT = 2**22
-"""Rewards in memory at a time, where the compiled loops do not draw them."""
+"""Number of rewards in memory at a time, if the compiled loops do not draw them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TemporalDifference:
         iid          theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s_k)           one state per round
                      delta_i = R_i + gamma phi(s'_k)'theta_i - phi(s_k)'theta_i
 
-    Where W has negative eigenvalues a step near 1 is not stable, so steps are capped at
+    If W has negative eigenvalues, steps near 1 are unstable, so steps are capped at
     (1 + smallest eigenvalue of W)/(1 + gamma), and divided by the largest \|\|phi(s)\|\|^2 if that is above 1.
 
     Parameters
@@ -49,7 +49,7 @@ class TemporalDifference:
     output : str
         "last" iterate, or "average": sum alpha_k theta_k / sum alpha_k.
     radius : float, optional
-        Project every agent's theta onto a ball of this radius (None: no projection).
+        Radius of a ball onto which every agent's theta is projected. None disables it.
     features : array_like, optional
         (S, p) phi(s) for the iid form, default one per state.
     distribution : array_like, optional
@@ -85,7 +85,7 @@ class TemporalDifference:
             )
 
     def steps(self, problem: PolicyEvaluation, rounds: int) -> Floats:
-        """alpha_k for k = 0 .. rounds - 1."""
+        """Return alpha_k for k = 0 .. rounds - 1."""
         k = np.arange(rounds)
         raw = {
             "harmonic": 2.0 / ((1 - problem.discount) * (k + 1) + 2),
@@ -113,7 +113,7 @@ class TemporalDifference:
         seed: int,
         first_trial: int = 0,
     ) -> Floats:
-        """(H, trials, N, S): every agent's values after each horizon."""
+        """Return (H, trials, N, S) every agent's values after each horizon."""
         order = np.argsort(horizons, kind="stable")
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)

@@ -19,7 +19,7 @@ from gossamer.numerics.random import OBSERVATION, fill_normals_agents, words
 from gossamer.numerics.sparse import SparseRows
 
 TRANSITION = 16
-"""A separate purpose beside those of `numerics.random`: the common next states."""
+"""A purpose in addition to those of `numerics.random`: the common next states."""
 
 _UNIT = 2.0**-32
 
@@ -38,7 +38,7 @@ class RewardProcess(NamedTuple):
 
 
 class Learning(NamedTuple):
-    """How temporal differences learn, and when to report."""
+    """The steps of temporal differences, and when to report."""
 
     steps: Floats  #: (T,)
     discount: float
@@ -48,7 +48,7 @@ class Learning(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The rounds that one call serves, what they begin with and leave behind, and rewards of other streams."""
+    """The rounds of one call, their initial and final state, and rewards from other streams."""
 
     begin: int  #: a multiple of four
     end: int
@@ -58,14 +58,14 @@ class Stretch(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """What is looked at where one state is sampled in a round."""
+    """The features and the distribution of states, if one state is sampled per round."""
 
     features: Floats  #: (S, p)
     cumulative: Floats  #: (S,) distribution of the sampled state
 
 
 class StateDraws(NamedTuple):
-    """Which random numbers: those of a seed's key, a trial, a stream (such as a state) and a component."""
+    """A sequence of random numbers: the key of a seed, a trial, a stream (such as a state) and a component."""
 
     key: np.uint64
     trial: int
@@ -75,7 +75,7 @@ class StateDraws(NamedTuple):
 
 @contracted
 def _find(cumulative: Floats, start: int, stop: int, u: float) -> int:
-    """The first place in start..stop-1 whose cumulative probability exceeds u."""
+    """Return the first position in start..stop-1 whose cumulative probability exceeds u."""
     low, high = start, stop - 1
     while low < high:
         middle = (low + high) // 2
@@ -90,7 +90,7 @@ def _find(cumulative: Floats, start: int, stop: int, u: float) -> int:
 def _draw_places(
     out: Integers, draws: StateDraws, quad: int, cumulative: Floats, start: int, stop: int
 ) -> None:
-    """Four rounds' draws from the distribution in cumulative[start:stop]; places, not states."""
+    """Return draws of four rounds from the distribution in cumulative[start:stop], as positions, not states."""
     if stop - start == 1:
         out[:] = start
         return
@@ -110,7 +110,7 @@ def count_transitions(
     indptr: AnyArray,
     cumulative: Floats,
 ) -> None:
-    """How often each transition was drawn in the first horizons[h] rounds."""
+    """Count how often each transition was drawn in the first horizons[h] rounds."""
     trials, count = counts.shape[0], horizons.size
     states = indptr.size - 1
     for task in prange(trials * states):
@@ -132,7 +132,7 @@ def count_transitions(
 
 @contracted
 def _project(theta: Floats, radius: float) -> None:
-    """Scale the columns (one per agent) of theta back to the ball."""
+    """Project the columns (one per agent) of theta onto the ball."""
     rows, agents = theta.shape
     for i in range(agents):
         square = 0.0
@@ -154,8 +154,8 @@ def _report(out: Floats, theta: Floats, average: Floats, weight: float, averaged
 
 @contracted
 def _copy(source: Floats, target: Floats) -> None:
-    """Copy element by element: slice assignments in the loops over `prange` gave wrong values after `theta` and `fresh`
-    had changed their roles."""
+    """Copy element by element: slice assignments in loops over `prange` gave wrong values after `theta` and `fresh`
+    were swapped."""
     rows, agents = source.shape
     for j in range(rows):
         for i in range(agents):
@@ -164,7 +164,7 @@ def _copy(source: Floats, target: Floats) -> None:
 
 @contracted
 def _so_far(begin: int, steps: Floats, horizons: Integers) -> tuple[float, int]:
-    """The sum of the steps of the rounds before `begin`, and how many horizons have been reported there."""
+    """Return the sum of the steps of the rounds before `begin`, and the number of horizons reported by then."""
     weight, h = 0.0, 0
     for t in range(begin):
         weight += steps[t]
