@@ -2,9 +2,9 @@
 
 `models.py` defines the sums and how to read them. The network averages the sums of each round. After the rounds in
 `looks`, every agent whose linearization error is large enough moves its samples toward its estimate. It adds the change
-to its next observation, so that its running mean is that of all samples as they are linearized now; any averaging method
-does the rest. The samples of at least the last `MEMORY` rounds are kept for that. Older ones are discarded once the
-estimates are accurate; if they no longer fit, the linearization error shows it.
+to its next observation, so that its running mean is that of all samples as they are linearized now; any averaging
+method does the rest. The samples of at least the last `MEMORY` rounds are kept for that. Older ones are discarded once
+the estimates are accurate; if they no longer fit, the linearization error shows it.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class OnlineLikelihood:
 
     Agents may see any number of samples in a round, or none; every sample has the same weight.
 
-    New samples wait until earlier ones have spread over the network (29 rounds on a cycle of ten), so that the published
-    estimate is the fit to all samples of the first `included` rounds, and to no others.
+    New samples wait until earlier ones have spread over the network (29 rounds on a cycle of ten), so that the
+    published estimate is the fit to all samples of the first `included` rounds, and to no others.
 
     Examples
     --------

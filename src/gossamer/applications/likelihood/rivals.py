@@ -58,7 +58,7 @@ class StochasticGradient(ABC):
 
     @abstractmethod
     def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
-        """Return the registers after a round whose gradient is `slope`. The first is theta, at the start the only one."""
+        """Return the registers after a round whose gradient is `slope`: theta, at first the only one, then others."""
 
     def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
         """Return every agent's estimates after each of the ascending horizons; all step sizes run side by side."""
