@@ -20,7 +20,7 @@ from gossamer.agents.membership import changes as membership
 from gossamer.agents.membership import roster
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.sources.opening import parse_source
-from gossamer.agents.transports.connector import ask
+from gossamer.agents.transports.calling import ask
 from gossamer.faults import Loss
 from gossamer.networks import Network
 from tests.support.small_fleets import free_ports

@@ -17,7 +17,7 @@ from gossamer.agents.config.settings import AGREED, AgentSettings, Limits, Neigh
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.transports import connector
+from gossamer.agents.transports import secured
 from gossamer.facts import UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.ledger import ledger_program
@@ -222,7 +222,7 @@ def vectors() -> dict[str, Any]:
         "greeting": {
             "fleet": "gossamer",
             "id": 7,
-            "bytes": (b" ".join(connector._who(connector._greeting("gossamer", 7))) + b"\n").hex(),
+            "bytes": (b" ".join(secured.who_in(secured.greeting_of("gossamer", 7))) + b"\n").hex(),
         },
         "fingerprint": {
             "texts": [repr(getattr(own, name)) for name in AGREED[: len(own.fingerprint) // 2]],

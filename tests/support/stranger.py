@@ -19,7 +19,7 @@ from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.host import logs
 from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.transports import connector
+from gossamer.agents.transports import calling, connector
 from gossamer.agents.transports.tls import TlsTransport
 
 
@@ -32,7 +32,7 @@ def disguised(kind: str, path: Path, agent: int) -> AgentSettings:
     assert settings.tls is not None
     if kind == "none":
         empty = ssl.create_default_context(cafile=settings.tls.authority)
-        connector._contexts = lambda tls: (empty, empty)
+        calling.contexts = connector.contexts = lambda tls: (empty, empty)
         return settings
     directory = Path(tempfile.mkdtemp())
     if kind == "other":

@@ -137,7 +137,7 @@ def push(
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.agents.membership.roster import roster_path
     from gossamer.agents.text import printable
-    from gossamer.agents.transports.connector import ask
+    from gossamer.agents.transports.calling import ask
 
     found = Fleet.read(fleet)
     try:

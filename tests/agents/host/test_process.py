@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -308,3 +313,73 @@ def test_a_roster_is_followed_once_its_certificate_is_here(path: Path) -> None:
 
     asyncio.run(live())
     assert applied[-1].epoch == 2
+
+
+OFTEN = """
+import sys
+from gossamer.agents.host import hosting, process
+from gossamer.agents.host.options import Options
+hosting.LOOK_EVERY = 0.1
+sys.exit(process.main(Options.parse(sys.argv[1])))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits another process")
+def test_no_error_of_the_file_system_ends_an_agent(path: Path, tmp_path: Path) -> None:
+    """Folders that are gone, files in their place, and no descriptor left: it goes on, and stops in order."""
+    folder = path.parent
+    options = Options(
+        fleet=str(path),
+        agent="0",
+        store=str(tmp_path / "store"),
+        logs=str(folder / "logs"),
+        metrics_port=free_ports(1)[0],
+    )
+    (folder / "logs").mkdir()
+    agent = subprocess.Popen(
+        [sys.executable, "-c", OFTEN, options.text()], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def served() -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{options.metrics_port}/status", timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def rounds() -> int:
+        assert agent.poll() is None, "it has ended"
+        try:
+            return int(served()["rounds"])
+        except OSError:
+            return 0
+
+    def goes_on() -> None:
+        """Some rounds and looks at its files later."""
+        since, before = time.monotonic(), rounds()
+        until(lambda: rounds() > before and time.monotonic() > since + 0.5, "its looks at the files")
+
+    try:
+        until(lambda: rounds() > 5, "it runs", 60)
+        for name in ("certificates", "status", "logs"):
+            kept = folder / f"{name}-kept"
+            (folder / name).rename(kept)
+            goes_on()  # ENOENT
+            if (folder / name).exists():  # it has made the folder again
+                shutil.rmtree(folder / name)
+            (folder / name).write_text("")
+            goes_on()  # ENOTDIR
+            (folder / name).unlink()
+            kept.rename(folder / name)
+        used = len(os.listdir(f"/proc/{agent.pid}/fd"))
+        before = resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (used, used + 100))
+        time.sleep(2.0)  # nothing can be asked while there is no descriptor
+        assert agent.poll() is None
+        resource.prlimit(agent.pid, resource.RLIMIT_NOFILE, (used + 50, used + 100))
+        assert before[0] > used
+        goes_on()
+        agent.send_signal(signal.SIGTERM)
+        assert agent.wait(30) == 0
+        assert json.loads((folder / "status" / "agent0.json").read_text())["state"] == "stopped"
+    finally:
+        agent.kill()
+        agent.wait()

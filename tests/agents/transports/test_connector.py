@@ -18,8 +18,8 @@ from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, T
 from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.transport import Transport
-from gossamer.agents.transports import connector
-from gossamer.agents.transports.connector import LONGEST_QUESTION, ask
+from gossamer.agents.transports import calling
+from gossamer.agents.transports.calling import LONGEST_QUESTION, ask
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError
 from gossamer.networks import Network
@@ -239,7 +239,7 @@ def test_an_agent_cannot_move_while_it_runs(tmp_path: Path) -> None:
 def test_a_neighbor_that_is_not_there_is_a_warning_only_if_it_lasts(
     settling: float, level: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connector, "_SETTLING", settling)
+    monkeypatch.setattr(calling, "_SETTLING", settling)
     first, second = fleet(Network.path(2))
     with caplog.at_level(logging.INFO), opened(TlsTransport(second)):
         until(lambda: bool(caplog.records), "the complaint")

@@ -186,9 +186,9 @@ def member(settings: AgentSettings, victim: AgentSettings, says: bytes) -> ssl.S
 @pytest.mark.parametrize(
     ("agent", "says", "why"),
     [
-        (1, b"gossamer 1 gossamer 2\n", "agent1 identified itself as b'gossamer 1 gossamer 2"),
-        (1, b"gossamer 1 another 1\n", "agent1 identified itself as b'gossamer 1 another 1"),
-        (1, b"GET / HTTP/1.1\r\n\r\n", "agent1 identified itself as b'GET"),
+        (1, b"gossamer 1 gossamer 2\n", "agent1 identified itself as another agent"),
+        (1, b"gossamer 1 another 1\n", "agent1 identified itself as another agent"),
+        (1, b"GET / HTTP/1.1\r\n\r\n", "agent1 identified itself as another agent; it runs another version"),
         (1, b"x" * 1000, "it did not identify itself"),
         (3, b"gossamer 1 gossamer 1\n", "agent3 is an agent of this fleet, but not a neighbor"),
     ],

@@ -169,11 +169,17 @@ class Hosted:
     # -- looking -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self.reloader.look()
-        self._look_at_certificate()
-        if self._metrics_due:
-            self._serve_metrics()
-        self.on_look()
+        try:
+            self.reloader.look()
+            self._look_at_certificate()
+            if self._metrics_due:
+                self._serve_metrics()
+            self.on_look()
+        except (
+            OSError,
+            GossamerError,
+        ) as error:  # no folder, or no descriptor left: the next look may see more
+            log.warning("the agent's files cannot be checked: %s", error)
 
     def _look_at_certificate(self) -> None:
         """Degrade the agent while its certificate is not valid, because its neighbors refuse it."""

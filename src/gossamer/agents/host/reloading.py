@@ -32,7 +32,7 @@ from gossamer.agents.membership.renewal import RENEW, Renewal
 from gossamer.agents.membership.roster import Roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, HELD, TAKE_BACK
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.transports.connector import ask
+from gossamer.agents.transports.calling import ask
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
 log = logging.getLogger("gossamer.agents.host.reloading")

@@ -240,8 +240,8 @@ def read_certificate(path: Path) -> x509.Certificate:
     require("cryptography", "agents")
     from cryptography import x509
 
-    files.check([path])
     try:
+        files.check([path])
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
         raise InvalidInput(

@@ -26,7 +26,7 @@ from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.roster import Roster, common_name, read_roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, TAKE_BACK
 from gossamer.agents.text import printable
-from gossamer.agents.transports.connector import ask
+from gossamer.agents.transports.calling import ask
 from gossamer.errors import InvalidInput, InvalidRoster, OutputError, require
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from gossamer.agents.config.settings import Neighbor, Tls
 from gossamer.agents.config.tables import Member
 from gossamer.agents.membership.certificates import Authority, pem_of_key, read_certificate, write_file
 from gossamer.agents.text import printable
-from gossamer.agents.transports.connector import ask
+from gossamer.agents.transports.calling import ask
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:

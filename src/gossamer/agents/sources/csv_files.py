@@ -175,19 +175,28 @@ class GrowingCsvFile(_Rows, LiveSource):
                     yield line
                 self.count_from_here()
                 await asyncio.sleep(_POLL)
-                with contextlib.suppress(FileNotFoundError):  # while it is rotated
-                    now = self.path.stat()
-                    replaced = not os.path.samestat(now, reader.identity)
-                    if not replaced and now.st_size >= reader.read:
-                        continue
-                    fresh = _Reader(self.path)
-                    for line in self._rows(reader) if replaced else ():
+                if (fresh := self._next(reader)) is not None:
+                    for line in self._rows(reader) if fresh.identity.st_ino != reader.identity.st_ino else ():
                         yield line
                     self._leave(reader)
                     reader.close()
                     reader = fresh
         finally:
             reader.close()
+
+    def _next(self, reader: _Reader) -> _Reader | None:
+        """A reader of the file that has replaced the one that is read, or of the same file if it was truncated."""
+        fresh = None
+        try:
+            now = self.path.stat()
+            if not os.path.samestat(now, reader.identity) or now.st_size < reader.read:
+                fresh = _Reader(self.path)
+            self.failing = ""
+        except FileNotFoundError:  # while it is rotated
+            pass
+        except OSError as error:  # such as no descriptor left
+            self.failing = f"the source {self.path} cannot be read now ({error.strerror})"
+        return fresh
 
     def _rows(self, reader: _Reader) -> Iterator[str]:
         for line, end in reader.rows():

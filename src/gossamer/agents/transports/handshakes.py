@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import logging
 import selectors
-import socket
-import ssl
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from gossamer.agents.config.settings import Neighbor
+from gossamer.agents.transports.secured import Secured
 
 log = logging.getLogger("gossamer.agents")
 
 _MOST = 256
 """Largest number of unfinished handshakes; each takes about 50 kB."""
 
-Secured = socket.socket | ssl.SSLSocket
+Steps = Generator[int, None, None]
+"""A handshake as a generator: it yields the event it waits for (read or write)."""
 
-Steps = Generator[int, None, Neighbor | None]
-"""A handshake as a generator: it yields the event it waits for (read or write) and returns the neighbor, or None if
-the peer only asked a question."""
+
+def _nothing() -> Steps:
+    yield from ()
 
 
 @dataclass(eq=False)
 class Handshake:
-    """A connection whose peer is not identified yet."""
+    """A connection whose peer is not identified yet.
+
+    neighbor, end, build   what it has turned out to be, when its certificate expires, and what it runs
+    """
 
     connection: Secured
     address: str
     deadline: float
-    steps: Steps = field(init=False)
+    steps: Steps = field(default_factory=_nothing)
     expected: int = 0
+    neighbor: Neighbor | None = None
+    end: float = 0.0
     build: str = ""
 
 
@@ -75,6 +80,7 @@ class Handshakes:
 
     def abort(self, handshake: Handshake) -> None:
         self.remove(handshake)
+        handshake.steps.close()
         handshake.connection.close()
 
     def wait(self, now: float) -> float | None:

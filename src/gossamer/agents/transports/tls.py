@@ -30,7 +30,7 @@ from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.round.transport import Deliver
 from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.connector import Answer, Connector
-from gossamer.agents.transports.handshakes import Secured
+from gossamer.agents.transports.secured import Secured
 
 log = logging.getLogger("gossamer.agents")
 
@@ -154,7 +154,7 @@ class TlsTransport:
     settings : AgentSettings
         Its neighbors, addresses and certificates.
     answer : callable, optional
-        Answers questions of members and the operator (see `connector.ask`).
+        Answers questions of members and the operator (see `calling.ask`).
 
     Examples
     --------
@@ -271,6 +271,10 @@ class TlsTransport:
             if self._wake_writer < 0:  # closed in the meantime
                 secured.close()
                 return
+            for arrival in self._arrivals.copy():  # only the newest of a neighbor is kept
+                if arrival[0].id == neighbor.id:
+                    self._arrivals.remove(arrival)
+                    arrival[1].socket.close()
             self._arrivals.append((neighbor, Connection(neighbor, secured, end, self._longest)))
             self.connected |= {neighbor.id}
             self.builds[neighbor.id] = build
@@ -313,7 +317,7 @@ class TlsTransport:
                 self.connected -= {connection.id}
         log.info("%s: neighbor %s disconnected", self.settings.label, connection.label)
         for n in self.settings.neighbors:
-            if n.id == connection.id and n.id < self.settings.id:
+            if n.id == connection.id:
                 self._connector.call(n)
 
     def _forget(self, connection: Connection) -> None:
