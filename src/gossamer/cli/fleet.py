@@ -70,7 +70,10 @@ def init(
         typer.Option(help="First port of a fleet on this machine, for example 7447.", show_default="7447"),
     ] = None,
     metrics_port: Annotated[
-        int, typer.Option(help="Each agent serves its metrics on its host, from this port on; 0: none do.")
+        int,
+        typer.Option(
+            help="Each agent serves its metrics on its host, from this port on, such as 9464; 0 disables them."
+        ),
     ] = 0,
     name: Name = "gossamer",
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,

@@ -1,1 +1,1 @@
-"""Settings: what an agent and a fleet are told, each declared once."""
+"""The settings of agents and fleets, each declared once."""

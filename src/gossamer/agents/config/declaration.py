@@ -44,15 +44,15 @@ _TOML = {"int": "integer", "bool": "boolean", "str": "string", "tuple": "array",
 class Declaration:
     """The declaration of one setting.
 
-    text     what it means, in plain English: a sentence or a few
+    text     what it means: one or a few sentences
     unit     SECONDS for times
     above, least, below, most   bounds of a number
     choices  the words that are allowed, if only those are
     words    what is allowed instead of a number, such as "auto"
-    check    called with the name and the value to raise for what the other fields cannot express
+    check    called with the name and the value; raises for anything that the other fields cannot express
     agreed   all members of a fleet need the same value: its position in the fingerprint of an agent's settings
     omitted  with this value, the fingerprint may end before this setting; for settings that earlier versions lacked
-    live     whether it can change while an agent runs; what is agreed cannot
+    live     whether it can change while an agent runs; agreed settings cannot
     """
 
     text: str
@@ -111,7 +111,7 @@ class Declared:
         return self._checker is not None
 
     def check(self, name: str, value: Any) -> None:
-        """Raise for a value that is not allowed; an empty default ("", () or None) stands for none."""
+        """Raise for a value that is not allowed; an empty default ("", () or None) means that there is none."""
         words, checker = self.setting.words, self._checker
         if checker is None or (words and value in words) or (self._optional and _empty(value)):
             return
@@ -144,7 +144,7 @@ class Declared:
 
     @property
     def allowed(self) -> str:
-        """What fleet.toml may have there, in words."""
+        """A description of the values that fleet.toml may have there."""
         declared = self.setting
         if declared.choices:
             return " or ".join(f'"{word}"' for word in declared.choices)

@@ -28,7 +28,7 @@ class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         ),
     ]
     common_name: Annotated[
-        str, Declaration("Common name of its certificate, NAME@EPOCH; empty: the name itself.")
+        str, Declaration("Common name of its certificate, NAME@EPOCH; if empty, the name itself.")
     ] = ""
 
     @property
@@ -63,7 +63,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     epoch: Annotated[int, Declaration("The epoch in which it was removed.")]
     heirs: Annotated[
         tuple[int, ...],
-        Declaration("The agents to which it handed over what it observed; empty: all its neighbors."),
+        Declaration("The agents to which it handed its data over; if empty, all its neighbors."),
     ] = ()
 
     def kept_by(self, agent: int) -> bool:

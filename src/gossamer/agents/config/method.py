@@ -21,7 +21,7 @@ from gossamer.methods.loading import build, load_class, parameters
 def method_table(method: Method | str, facts: SpectralFacts) -> MethodTable:
     """The table of a method of this package.
 
-    The parameters that Anytime SDA takes from the spectrum are written out, for a reader to see.
+    The parameters that Anytime SDA takes from the spectrum are written out for readers.
     """
     method = resolve(method)
     if METHODS.get(method.name) is not type(method):

@@ -52,7 +52,7 @@ def parse(path: Path, kind: type[Kind], format: int) -> Kind:
 
 
 def table_of(name: str, content: Any, kind: type[Any]) -> Any:
-    """The table `name` of a struct: as it is, or made from a dictionary of its fields."""
+    """Return the table `name` of a struct, if necessary made from a dictionary of its fields."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     if not isinstance(content, dict) or name not in types:
         return content
@@ -63,14 +63,14 @@ def table_of(name: str, content: Any, kind: type[Any]) -> Any:
 
 
 def _located(error: Exception, whole: str) -> str:
-    """The field that an error of msgspec is about, and what is wrong with it."""
+    """Return the field that an error of msgspec is about, and what is wrong with it."""
     problem, _, place = str(error).partition(" - at ")
     field = place.strip("`").removeprefix("$").removeprefix(".") or whole
     return f"{field}: {_plain(problem)}"
 
 
 def _move_statistics(found: dict[str, Any]) -> None:
-    """What files of the first release say of statistics is among their observations."""
+    """Move the statistics of files of the first release, which are among the observations, to their own table."""
     observations, statistics = found.get("observations"), found.setdefault("statistics", {})
     if isinstance(observations, dict) and isinstance(statistics, dict):
         for name in ("variance", "bins", "replicates"):

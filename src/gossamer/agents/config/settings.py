@@ -1,4 +1,4 @@
-"""Everything one agent needs to know before it starts; checked once, when the settings are made."""
+"""Everything that one agent needs to know before it starts, checked once, when the settings are created."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ OPERATOR = "operator"
 """The common name of the operator's certificate, with which agents can be asked and told about rosters."""
 
 LARGEST = 1e100
-"""Numbers beyond this are refused: they are finite, but sums and squares of them soon are not."""
+"""Largest number that is accepted. Larger ones are finite, but sums and squares of them soon are not."""
 
 MOST_SMOOTHING = 10_000
-"""Rounds. An agent keeps the coefficients of each; only a path of 10,000 agents needs that many."""
+"""Largest number of rounds whose coefficients an agent keeps; only a path of 10,000 agents needs that many."""
 
 
 class Label(str):
-    """An agent's name in the fleet; logs tell apart messages about different ones, whatever digits they have."""
+    """An agent's name in the fleet. Logs distinguish messages about different names, even if only digits differ."""
 
     @classmethod
     def of(cls, common_name: str) -> Label:
@@ -48,14 +48,14 @@ class Neighbor:
     id : int
         The neighbor's number in the fleet.
     weight : float
-        w_ij = -L_ij; both ends of an edge must use the same number. 0: it follows from the degrees of the two
+        w_ij = -L_ij; both ends of an edge must use the same number. With 0 it follows from the degrees of the two
         ends, and changes as edges come and go.
     endpoint : str
         "host:port" at which the neighbor is reached; empty for transports that need no address.
     name : str
-        Common name of the neighbor's certificate; "agent<id>" unless given.
+        Common name of the neighbor's certificate; by default "agent<id>".
     degree : int
-        How many neighbors it has in the roster; 0: unknown.
+        Number of its neighbors in the roster; 0 if unknown.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Limits:
 
 
 def _check_method(name: str, method: Method) -> None:
-    """What a fleet asks of a method beyond what the method itself checks: it must be stable forever, and fit."""
+    """Check what a fleet requires of a method beyond its own checks: long-term stability, and enough room for it."""
     if not isinstance(method, Method):
         raise InvalidInput(parameter=name, required="a gossamer.Method", got=repr(method))
     if (momentum := getattr(method, "momentum", None)) is not None:
@@ -147,7 +147,7 @@ def _check_method(name: str, method: Method) -> None:
 @documented
 @dataclass(frozen=True)
 class AgentSettings:
-    """What one agent needs: who it is, whom it talks to, its method, its timeouts and its keys.
+    """The settings of one agent: its number, its neighbors, its method, its timeouts and its keys.
 
     Examples
     --------
@@ -181,7 +181,7 @@ class AgentSettings:
     model: Annotated[
         FleetModel | None,
         Declaration(
-            "The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.",
+            "The model to learn instead of the mean; observations are then rows: covariates and a label.",
             agreed=9,
             omitted=None,
         ),
@@ -191,13 +191,13 @@ class AgentSettings:
     replicates: int = in_file("statistics.replicates")
     range: tuple[tuple[float, float], ...] = in_file("observations.range")
     outside: str = in_file("observations.outside")
-    members: Annotated[int, Declaration("How many agents the fleet has; 0: unknown.", least=0)] = 0
-    former: Annotated[int, Declaration("How many agents have left the fleet.")] = 0
+    members: Annotated[int, Declaration("Number of agents in the fleet; 0 if unknown.", least=0)] = 0
+    former: Annotated[int, Declaration("Number of agents that have left the fleet.")] = 0
     timeout: float | str = in_file("rounds.timeout")
     pace: float | None = in_file(
         "rounds.every",
         None,
-        text="Time from the start of one round to the next; None: as fast as the neighbors answer.",
+        text="Time from the start of one round to the next; None means as fast as the neighbors answer.",
         above=0,
         least=None,
     )
@@ -206,22 +206,26 @@ class AgentSettings:
     death: float = in_file("rounds.death")
     commit: float = in_file("rounds.commit")
     fleet: str = in_file("fleet")
-    name: Annotated[
-        str, Declaration('Common name of this agent\'s certificate; "agent<id>" unless given.')
-    ] = ""
+    name: Annotated[str, Declaration('Common name of this agent\'s certificate; by default "agent<id>".')] = (
+        ""
+    )
     endpoint: str = in_file("agents.endpoint", "")
     listen: str = in_file("agents.listen")
-    tls: Annotated[Tls | None, Declaration("Certificate files; None: plaintext, with a warning.")] = None
-    limits: Annotated[Limits, Declaration("What is accepted from neighbors.")] = field(default_factory=Limits)
+    tls: Annotated[Tls | None, Declaration("Certificate files; None means plaintext, with a warning.")] = None
+    limits: Annotated[Limits, Declaration("Limits on messages from neighbors.")] = field(
+        default_factory=Limits
+    )
     store: Annotated[
         Path | None,
-        Declaration("The SQLite file that survives a crash; None: nothing is kept.", live=False),
+        Declaration(
+            "The SQLite file from which the agent resumes after a crash; None disables it.", live=False
+        ),
     ] = None
     kept: Annotated[
         tuple[int, ...], Declaration("Former neighbors that left and whose data stay in the average.")
     ] = ()
     epoch: int = in_file(
-        "epoch", text="Epoch of the roster that these neighbors come from; 0: there is no roster."
+        "epoch", text="Epoch of the roster that these neighbors come from; 0 if there is no roster."
     )
     roster: Annotated[bytes, Declaration("That roster, signed, for neighbors that are behind.")] = field(
         default=b"", repr=False
@@ -233,7 +237,7 @@ class AgentSettings:
         default=(), repr=False
     )
     inherited: Annotated[
-        int, Declaration("How many agents have left and handed their data over to those that stay.")
+        int, Declaration("Number of agents that have left and handed their data over to the others.")
     ] = 0
     reset: int = in_file("reset")
 
@@ -257,7 +261,7 @@ class AgentSettings:
             )
 
     def _check_neighbors(self) -> None:
-        """They must be other agents, as many as the fleet can have, with weights that the method can use."""
+        """Check that the neighbors are other agents of the fleet, with weights that the method can use."""
         ids = [n.id for n in self.neighbors]
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
@@ -273,7 +277,7 @@ class AgentSettings:
         self._check_weights()
 
     def _check_statistics(self) -> None:
-        """Some statistics need others, or rule out a method that forgets."""
+        """Check statistics that need others, or that exclude a method that forgets."""
         if self.covariance and not (self.variance and self.dimension > 1):
             raise InvalidInput(
                 f"needs variance and observations of at least two components, got variance={self.variance} "
@@ -289,7 +293,7 @@ class AgentSettings:
 
     @property
     def names(self) -> dict[int, str]:
-        """The common name of each member's certificate, by its number; empty: they are not known."""
+        """The common name of each member's certificate, by its number; empty if they are unknown."""
         return dict(zip(self.ids, self.bringers, strict=True)) if self.ids else {}
 
     @property
@@ -301,7 +305,7 @@ class AgentSettings:
         return max(self.death, self.silence * (self.pace or 0.0))
 
     def _check_weights(self) -> None:
-        """Without facts, the local form relies on weights that average; each agent sees whether its own do."""
+        """Check that the agent's own weights average, on which the local form relies if facts are unknown."""
         method, total = self.method, sum(n.weight for n in self.neighbors)
         if not isinstance(method, AnytimeSDA) or not method.local or method.step_size is not None:
             return
@@ -331,9 +335,9 @@ class AgentSettings:
 
     @property
     def fingerprint(self) -> bytes:
-        """Two bytes for each of `AGREED`; agents of different fingerprints average different things.
+        """Two bytes for each of `AGREED`; agents with different fingerprints average different things.
 
-        Settings at its end are left out while they have the value that their declaration lets it omit.
+        Settings at its end are left out if they have the value that their declaration allows to omit.
         """
         names, declared = list(AGREED), settings_of(AgentSettings)
         while getattr(self, names[-1]) == declared[names[-1]].setting.omitted:
@@ -394,7 +398,7 @@ AGREED = tuple(
         key=lambda name: settings_of(AgentSettings)[name].setting.agreed or 0,
     )
 )
-"""The settings that neighbors must share, or they would average different things; in the order of a fingerprint."""
+"""The settings that neighbors must share, because they determine what is averaged, in the order of a fingerprint."""
 
 FIXED = tuple(name for name, declared in settings_of(AgentSettings).items() if not declared.live)
 """The settings that need a new agent: what is averaged, and where it listens and stores."""
@@ -404,9 +408,9 @@ MEMBER_FIXED = tuple(
     for name, declared in settings_of(Member).items()
     if not declared.live and name not in settings_of(AgentSettings)
 )
-"""What else in an agent's row of fleet.toml takes effect only when the agent is started again."""
+"""Other fields of an agent's row of fleet.toml that take effect only after a restart."""
 
 
 def differing(mine: bytes, theirs: bytes) -> list[str]:
-    """Which of `AGREED` differ between two fingerprints."""
+    """Return which of `AGREED` differ between two fingerprints."""
     return [name for k, name in enumerate(AGREED) if mine[2 * k : 2 * k + 2] != theirs[2 * k : 2 * k + 2]]

@@ -26,10 +26,10 @@ AUTO = "auto"
 """A timeout that follows the round trips to the neighbors (`round_trip.py`)."""
 
 LEVELS = ("debug", "info", "warning", "error")
-"""Log levels, the least serious one first."""
+"""Log levels, from the least to the most serious."""
 
 ENDS = ("fail", "restart", "stop")
-"""What it can mean that a command which is a source ends without an error; the first one unless given."""
+"""What to do if a command that is a source ends without an error; the first is the default."""
 
 
 class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class MethodTable(FileTable, frozen=True, kw_only=True):
     """The method and its parameters, in one table. All agents must use the same ones. The local form of Anytime SDA
-    needs no parameters, whatever the edges; with other methods, parameters that are left out come from the spectrum of
+    needs no parameters for any edges; with other methods, parameters that are left out come from the spectrum of
     all edges.
     """
 
@@ -54,24 +54,24 @@ class MethodTable(FileTable, frozen=True, kw_only=True):
 
     @classmethod
     def from_file(cls, table: dict[str, Any]) -> dict[str, Any]:
-        """What fleet.toml holds in one table, as the fields of this class."""
+        """Return the method from one table of fleet.toml."""
         rest = dict(table)
         name = rest.pop("name", cls().name)
         return {"name": name, "parameters": rest}
 
     def in_file(self) -> dict[str, Any]:
-        """The fields of this class, as one table of fleet.toml."""
+        """Return the method as one table of fleet.toml."""
         return {"name": self.name, **self.parameters}
 
 
 class ObservationsTable(FileTable, frozen=True, kw_only=True):
     """What the agents observe."""
 
-    dimension: Annotated[int, Declaration("How many numbers one observation has.", least=1, agreed=0)] = 1
+    dimension: Annotated[int, Declaration("Number of components of an observation.", least=1, agreed=0)] = 1
     weighting: Annotated[
         str,
         Declaration(
-            '"agents": every agent\'s mean has the same weight. "samples": every observation has.',
+            '"agents" gives the same weight to the mean of every agent, "samples" to every observation.',
             choices=("agents", "samples"),
             agreed=1,
         ),
@@ -79,8 +79,8 @@ class ObservationsTable(FileTable, frozen=True, kw_only=True):
     range: Annotated[
         tuple[float | tuple[float, float], ...],
         Declaration(
-            "The least and the largest value of an observation, such as [-40, 60], or one such pair per component; "
-            "empty: unknown. It also bounds what neighbors may claim (docs/security.md), unless weighting is "
+            "Smallest and largest value of an observation, such as [-40, 60], or one such pair per component; empty "
+            "if unknown. It also bounds what neighbors may claim (docs/security.md), unless weighting is "
             '"samples".',
             agreed=7,
         ),
@@ -96,12 +96,14 @@ class ObservationsTable(FileTable, frozen=True, kw_only=True):
 
 
 class StatisticsTable(FileTable, frozen=True, kw_only=True):
-    """What the agents learn besides the mean; each makes messages longer."""
+    """What the agents learn in addition to the mean; each statistic makes messages longer."""
 
     replicates: Annotated[
         int,
         Declaration(
-            "How many noise replicates carry the standard error; 0: no standard error.", least=0, agreed=6
+            "Number of noise replicates from which the standard error is computed; 0 disables it.",
+            least=0,
+            agreed=6,
         ),
     ] = 8
     variance: Annotated[
@@ -117,7 +119,7 @@ class StatisticsTable(FileTable, frozen=True, kw_only=True):
     bins: Annotated[
         tuple[float, ...],
         Declaration(
-            "Edges of a histogram, to learn quantiles across the fleet; empty: none.",
+            "Edges of a histogram, to learn quantiles across the fleet; empty for none.",
             check=check_increasing,
             agreed=5,
         ),
@@ -125,7 +127,7 @@ class StatisticsTable(FileTable, frozen=True, kw_only=True):
     extremes: Annotated[
         bool,
         Declaration(
-            "Whether to learn the least and the largest observation of the members, since the last change of the "
+            "Whether to learn the smallest and the largest observation of the members since the last change of the "
             "roster.",
             agreed=4,
         ),
@@ -133,7 +135,8 @@ class StatisticsTable(FileTable, frozen=True, kw_only=True):
     window: Annotated[
         str,
         Declaration(
-            'Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.',
+            'Average over about this much time, such as "10m", to follow means that drift; empty to average over '
+            "everything so far.",
             unit=SECONDS,
             live=False,
         ),
@@ -142,8 +145,8 @@ class StatisticsTable(FileTable, frozen=True, kw_only=True):
 
 class ModelTable(FileTable, frozen=True, kw_only=True):
     """A model to learn from rows of covariates and a label, instead of the mean of observations (docs/deploy.md);
-    without a family there is none. The dimension then follows from the covariates, and `weighting = "samples"` gives
-    the fit of all rows in one table.
+    without a family no model is learned. The dimension then follows from the covariates, and `weighting = "samples"`
+    gives the fit of all rows in one table.
     """
 
     family: Annotated[
@@ -161,20 +164,22 @@ class ModelTable(FileTable, frozen=True, kw_only=True):
     ridge: Annotated[
         float,
         Declaration(
-            "Factor of the penalty ridge/2 theta^2, per row; the intercept has none.", least=0, live=False
+            "Factor of the penalty ridge/2 theta^2, per row; the intercept is not penalized.",
+            least=0,
+            live=False,
         ),
     ] = 0.0
     classes: Annotated[
-        int, Declaration("How many classes softmax has; their labels are 0, 1, ...", least=2, live=False)
+        int, Declaration("Number of classes of softmax; their labels are 0, 1, ...", least=2, live=False)
     ] = 3
     threshold: Annotated[
-        float, Declaration("The residual from which on the Huber loss is linear.", above=0, live=False)
+        float, Declaration("Size of a residual beyond which the Huber loss is linear.", above=0, live=False)
     ] = 1.345
     memory: Annotated[
         int,
         Declaration(
-            "How many rows of a stream an agent keeps in memory to linearize them again; no row is stored or sent. "
-            "Tables are kept as a whole.",
+            "Number of rows of a stream that an agent keeps in memory to linearize them again; no row is stored or "
+            "sent. Tables are kept as a whole.",
             least=0,
             live=False,
         ),
@@ -188,8 +193,8 @@ class ModelTable(FileTable, frozen=True, kw_only=True):
     forgetting: Annotated[
         float,
         Declaration(
-            "The number of rounds after which a row has half its weight, to follow models that change; 0: rows keep "
-            "their weight.",
+            "Number of rounds after which the weight of a row is halved, to follow models that change; 0 disables "
+            "it.",
             least=0,
             live=False,
         ),
@@ -198,7 +203,7 @@ class ModelTable(FileTable, frozen=True, kw_only=True):
         bool,
         Declaration(
             "Whether the rows of members that vanish stay in the model until they come back or the roster removes "
-            "them, as for members that switch off at night.",
+            "them; for members that are switched off at night, for example.",
             live=False,
         ),
     ] = False
@@ -210,7 +215,7 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
     every: Annotated[
         str,
         Declaration(
-            'Time from the start of one round to the next, such as "100ms"; "0": as fast as the neighbors answer.',
+            'Time from the start of one round to the next, such as "100ms"; "0" is as fast as the neighbors answer.',
             unit=SECONDS,
             least=0,
         ),
@@ -218,8 +223,8 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
     timeout: Annotated[
         str,
         Declaration(
-            'How long a round waits for a neighbor before it goes on without that edge; "auto": as long as the '
-            "measured round trips ask for.",
+            'How long a round waits for a neighbor before it continues without that edge; "auto" follows from the '
+            "measured round trips.",
             unit=SECONDS,
             above=0,
             words=(AUTO,),
@@ -228,7 +233,7 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
     silence: Annotated[
         int,
         Declaration(
-            "An edge moves only while each end has heard the other within this many rounds.",
+            "An edge is used only while each end has heard the other within this many rounds.",
             least=1,
             live=False,
         ),
@@ -237,7 +242,7 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
         float,
         Declaration(
             "The share of a dead neighbor's flow that is left after each round: the effect of its death is spread over "
-            "about 1/(1-return_rate) rounds, so that estimates do not swing; 0: it returns at once.",
+            "about 1/(1-return_rate) rounds, so that estimates do not swing; with 0 it returns at once.",
             least=0,
             below=1,
             agreed=10,
@@ -256,7 +261,7 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
     stop_timeout: Annotated[
         str,
         Declaration(
-            "An agent that is told to stop exits within this time, with everything it knows in its store.",
+            "An agent that is asked to stop exits within this time, with everything it knows in its store.",
             unit=SECONDS,
             least=3,  # a command has two seconds to end
         ),
@@ -264,7 +269,9 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
     commit: Annotated[
         str,
         Declaration(
-            "Time between two commits of the store: the most that a crash can lose.", unit=SECONDS, above=0
+            "Time between two commits of the store, which is the most that a crash can lose.",
+            unit=SECONDS,
+            above=0,
         ),
     ] = "200ms"
 
@@ -273,24 +280,27 @@ class WireTable(FileTable, frozen=True, kw_only=True):
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted."""
 
     message_bytes: Annotated[
-        int, Declaration("Longest message that is decoded at all; 0: just enough for the dimension.", least=0)
+        int,
+        Declaration(
+            "Longest message that is decoded, in bytes; 0 is just enough for the dimension.", least=0
+        ),
     ] = 0
     rounds_ahead: Annotated[
         int,
         Declaration(
-            "A message from a round further ahead than this is dropped; it is also the most that an agent jumps.",
+            "A message from a round further ahead than this is dropped; it is also the largest jump of an agent.",
             least=1,
         ),
     ] = 1_000_000
 
 
 class LoggingTable(FileTable, frozen=True, kw_only=True):
-    """What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read it again."""
+    """What the agents write. After a change here, or of pace and timeouts, send SIGHUP to make an agent reload."""
 
     level: Annotated[
         str,
         Declaration(
-            'The least serious messages that are logged: "debug", "info", "warning" or "error".',
+            'The lowest level of messages that are logged: "debug", "info", "warning" or "error".',
             choices=LEVELS,
         ),
     ] = "info"
@@ -305,12 +315,12 @@ class LoggingTable(FileTable, frozen=True, kw_only=True):
 
 
 class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent as in fleet.toml: what the others know of it, and what only its own machine uses."""
+    """One agent as in fleet.toml: what the others know about it, and what only its own machine uses."""
 
     listen: Annotated[
         str,
         Declaration(
-            'host:port on which it listens, such as "0.0.0.0:7447", if that is not its endpoint (containers, NAT).',
+            'host:port on which it listens, such as "0.0.0.0:7447", if it is not its endpoint (containers, NAT).',
             check=check_endpoint,
             live=False,
         ),
@@ -318,15 +328,15 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     source: Annotated[
         str,
         Declaration(
-            'Where observations come from: "-" standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", or '
-            '"sim:MEAN,STD,SEED", a simulated sensor.',
+            'Source of its observations: "-" for standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", or '
+            '"sim:MEAN,STD,SEED" for a simulated sensor.',
             live=False,
         ),
     ] = "-"
     end: Annotated[
         str,
         Declaration(
-            'If a command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail".',
+            'What to do if a command (cmd:) ends without an error: "fail" (the default), "restart" or "stop".',
             choices=ENDS,
             live=False,
         ),
@@ -334,10 +344,10 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     metrics: Annotated[
         str,
         Declaration(
-            "host:port where it serves its metrics; empty: nowhere.", check=check_endpoint, live=False
+            "host:port on which it serves its metrics, if it does.", check=check_endpoint, live=False
         ),
     ] = ""
-    level: Annotated[str, Declaration("Its own log level; empty: the fleet's.", choices=LEVELS)] = ""
+    level: Annotated[str, Declaration("Its own log level; by default the fleet's.", choices=LEVELS)] = ""
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -355,17 +365,17 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     epoch: Annotated[
         int,
         Declaration(
-            "Number of this list of agents and edges, raised by every `gossamer fleet` command that changes them. A "
-            "roster next to this file with a newer epoch takes the place of the agents and edges here."
+            "Number of this list of agents and edges, incremented by every `gossamer fleet` command that changes "
+            "them. A roster next to this file with a newer epoch replaces the agents and edges here."
         ),
     ] = 0
     reset: Annotated[
         int,
         Declaration(
-            "The epoch in which all flows were last set to zero (`gossamer fleet reset-flows`); 0: they never were."
+            "The epoch in which all flows were last set to zero (`gossamer fleet reset-flows`); 0 if never."
         ),
     ] = 0
-    network: Annotated[str, Declaration("Where the edges came from; for people to read.")] = ""
+    network: Annotated[str, Declaration("Where the edges came from; informational.")] = ""
     certificates: Annotated[
         str,
         Declaration(
@@ -373,7 +383,7 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "its own agents; ca.key signs new members, so keep it offline."
         ),
     ] = "certificates"
-    agents: Annotated[list[Member], Declaration("One line per agent; fields that are empty are left out.")]
+    agents: Annotated[list[Member], Declaration("One line per agent; empty fields are left out.")]
     edges: Annotated[
         list[Edge],
         Declaration(
@@ -393,7 +403,7 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     logging: LoggingTable = LoggingTable()
 
     def check_values(self) -> None:
-        """Raise for the first setting whose value is not allowed, whatever the others are."""
+        """Raise for the first setting whose value is not allowed."""
         for place, declared in PLACES.items():
             table, _, name = place.rpartition(".")
             if table not in ROWS and (table != "model" or self.model.family):

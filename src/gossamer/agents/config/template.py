@@ -1,4 +1,4 @@
-"""How a fleet is written: a TOML file in which every field is explained."""
+"""Write a fleet as a TOML file in which every field is explained."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PARAMETERS = {
     "acceleration": '"local" needs no spectrum and tolerates heavy message loss; "nesterov" is for fixed networks.',
     "step_size": "eta, at most 1/lambda_max (lambda_max is the largest eigenvalue of the gossip matrix); local: "
     "1.3/lambda_max.",
-    "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration. Local: the limit to "
-    "which the momentum rises; long chains need more than 0.97, heavy message loss needs less.",
+    "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number; 0 disables acceleration. Local: the limit "
+    "of the momentum; long chains need more than 0.97, heavy message loss needs less.",
     "ramp": "Local: rounds until the momentum is one half.",
     "smoothing": "w: observations are smoothed over this many rounds before they are sent to neighbors. Local: over "
     "w sqrt(t) rounds after t rounds.",
     "gain": "Smallest weight of the newest round. Above 0 (such as 0.01) the fleet follows means that drift, and "
-    "forgets the past; 0: plain averages of everything.",
+    "forgets the past; 0 gives plain averages of everything.",
 }
 """The parameters of methods that the file explains."""
 
@@ -70,9 +70,9 @@ def fleet_text(fleet: FleetFile) -> str:
 
 
 def edited_text(text: str, fleet: FleetFile) -> str:
-    """The text of a fleet.toml with the epoch, agents, edges and left ones of `fleet`; all else stays as it is.
+    """Return the text of a fleet.toml with the epoch, agents, edges and former agents of `fleet`.
 
-    Comments, order and what was edited by hand survive: only rows that differ are touched.
+    Comments, order and manual edits are kept: only rows that differ are changed.
     """
     tomlkit = require("tomlkit", "agents")
     document = tomlkit.parse(_with_new_fields(text))
@@ -90,7 +90,7 @@ def edited_text(text: str, fleet: FleetFile) -> str:
 
 
 def _with_new_fields(text: str) -> str:
-    """A file from before there were epochs, with the fields for them."""
+    """Add the fields for epochs to a file that was written before there were epochs."""
     found = tomllib.loads(text)
     missing = ""
     for name, empty in {"epoch": "0", "reset": "0", "left": "[]"}.items():
@@ -101,7 +101,7 @@ def _with_new_fields(text: str) -> str:
 
 
 def _row(entry: Any) -> Any:
-    """An agent, an edge or one that has left, as in the file: without what is not set."""
+    """Return an agent, an edge or a former agent as in the file, without fields that are not set."""
     if isinstance(entry, Edge):
         return [entry.a, entry.b, entry.weight] if entry.weight else [entry.a, entry.b]
     return {
@@ -129,7 +129,7 @@ def _item(row: Any) -> Any:
 
 
 def _edit_rows(rows: Any, wanted: dict[Any, Any], key: Callable[[Any], Any]) -> None:
-    """Make the rows of an array those that are wanted, each known by its key; those that stay are not touched."""
+    """Change the rows of an array to the given ones, identified by their keys; rows that stay are not touched."""
     for k in range(len(rows) - 1, -1, -1):
         new = wanted.get(key(rows[k]))
         if new is None:

@@ -1,4 +1,4 @@
-"""Values of fleet.toml that have a form of their own: times, endpoints, words and edges of bins.
+"""Values of fleet.toml with a special format: times, endpoints, words and edges of bins.
 
 Help pages of the command line load this module: it must not load NumPy.
 """
