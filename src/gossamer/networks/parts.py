@@ -13,10 +13,11 @@ from pathlib import Path
 
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts, UnknownFacts
+from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.files import FORMATS
 from gossamer.networks.links import Links, Rows, some_rows
 from gossamer.networks.names import NAMES, named_topology, split_name
-from gossamer.networks.network import LARGE, Network, NetworkLike
+from gossamer.networks.network import LARGE, Changing, Network, NetworkLike
 from gossamer.networks.shards import is_sharded, open_shards
 from gossamer.networks.spectrum import product_facts
 from gossamer.networks.topologies import Topology
@@ -135,7 +136,9 @@ def _not_known(name: str, agents: int, bound: float) -> UnknownFacts:
 
 
 def parts_of(
-    value: NetworkLike | NetworkParts | Path, weights: str = "metropolis", seed: int = 0
+    value: NetworkLike | Changing | DirectedNetwork | NetworkParts | Path,
+    weights: str = "metropolis",
+    seed: int = 0,
 ) -> NetworkParts:
     """The parts of a network, of a network by name, of a NetworkX graph, or of a folder that `partition` wrote."""
     if isinstance(value, NetworkParts):

@@ -1,7 +1,7 @@
-"""The compiled book of contacts: which edge has which place in memory, how often it met, and the degrees of a round.
+"""The compiled book of contacts: which edge has which slot in memory, how often it met, and the degrees of a round.
 
-A network that changes may join any two of its agents at some time, but an edge needs a place only while it is up, so
-places are given out as edges appear and taken back when they are no longer needed.
+A network that changes may join any two of its agents at some time, but an edge needs a slot only while it is up, so
+slots are given out as edges appear and taken back when they are no longer needed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gossamer.numerics.compiling import compiled
 
 
 class ContactBook(NamedTuple):
-    """All that is known of the edges that have a place (P places, N agents, a window of W rounds).
+    """All that is known of the edges that have a slot (P slots, N agents, a window of W rounds).
 
     An edge counts in the degree of its ends in the rounds in which it is there, and for W rounds after. Bucket r of
     `first` and `following` is a list of edges to look at again in a round t with t % (W + 1) == r.
     """
 
-    key: Integers  #: (P,) low * N + high; -1: the place is free
+    key: Integers  #: (P,) low * N + high; -1: the slot is free
     low: Integers  #: (P,)
     high: Integers  #: (P,)
     turns: Integers  #: (P,) how often the edge was there
@@ -31,8 +31,8 @@ class ContactBook(NamedTuple):
     first: Integers  #: (W + 1,)
     degree: Integers  #: (N,)
     parent: Integers  #: (N,) a forest: agents with the same root were joined by contacts, one after another
-    free: Integers  #: (1 + P,) how many places are free, and which
-    table: Integers  #: (a power of two of at least 2 P,) hashed keys to places; -1: none
+    free: Integers  #: (1 + P,) how many slots are free, and which
+    table: Integers  #: (a power of two of at least 2 P,) hashed keys to slots; -1: none
 
 
 class Meetings(NamedTuple):
@@ -41,7 +41,7 @@ class Meetings(NamedTuple):
     indptr: Integers
     low: Integers
     high: Integers
-    edge: Integers  #: their places, which `meet` fills in
+    edge: Integers  #: their slots, which `meet` fills in
     turn: Integers  #: how often they were there before
     fresh: Flags  #: whether they come up now
     degree: Integers  #: the larger degree of their ends
@@ -57,16 +57,16 @@ def meet(book: ContactBook, meetings: Meetings, first_round: int, begun: int) ->
         t = first_round + r
         _forget(book, t)
         for k in now:
-            place = _place(book, meetings.low[k], meetings.high[k])
-            meetings.edge[k], meetings.turn[k] = place, book.turns[place]
-            book.turns[place] += 1
-            book.last[place] = t
-            meetings.fresh[k] = 1 - book.counted[place]
-            if not book.counted[place]:
-                book.counted[place] = 1
-                book.degree[book.low[place]] += 1
-                book.degree[book.high[place]] += 1
-                _queue(book, place, t)
+            slot = _slot(book, meetings.low[k], meetings.high[k])
+            meetings.edge[k], meetings.turn[k] = slot, book.turns[slot]
+            book.turns[slot] += 1
+            book.last[slot] = t
+            meetings.fresh[k] = 1 - book.counted[slot]
+            if not book.counted[slot]:
+                book.counted[slot] = 1
+                book.degree[book.low[slot]] += 1
+                book.degree[book.high[slot]] += 1
+                _queue(book, slot, t)
         for k in now:
             meetings.degree[k] = max(book.degree[meetings.low[k]], book.degree[meetings.high[k]])
     return len(meetings.indptr) - 1
@@ -76,40 +76,40 @@ def meet(book: ContactBook, meetings: Meetings, first_round: int, begun: int) ->
 def _forget(book: ContactBook, t: int) -> None:
     """Edges that were last there before the window no longer count."""
     window = len(book.first)
-    place = book.first[t % window]
+    slot = book.first[t % window]
     book.first[t % window] = -1
-    while place >= 0:
-        following = book.following[place]
-        if book.last[place] + window <= t:
-            book.counted[place] = 0
-            book.degree[book.low[place]] -= 1
-            book.degree[book.high[place]] -= 1
+    while slot >= 0:
+        following = book.following[slot]
+        if book.last[slot] + window <= t:
+            book.counted[slot] = 0
+            book.degree[book.low[slot]] -= 1
+            book.degree[book.high[slot]] -= 1
         else:
-            _queue(book, place, book.last[place])
-        place = following
+            _queue(book, slot, book.last[slot])
+        slot = following
 
 
 @compiled
-def _queue(book: ContactBook, place: int, t: int) -> None:
+def _queue(book: ContactBook, slot: int, t: int) -> None:
     bucket = t % len(book.first)
-    book.following[place] = book.first[bucket]
-    book.first[bucket] = place
+    book.following[slot] = book.first[bucket]
+    book.first[bucket] = slot
 
 
 @compiled
-def _place(book: ContactBook, low: int, high: int) -> int:
-    """The place of an edge, a new one if it has none."""
+def _slot(book: ContactBook, low: int, high: int) -> int:
+    """The slot of an edge, a new one if it has none."""
     key = low * len(book.degree) + high
     at = _find(book, key)
-    place = int(book.table[at])
-    if place >= 0:
-        return place
-    place = int(book.free[book.free[0]])
+    slot = int(book.table[at])
+    if slot >= 0:
+        return slot
+    slot = int(book.free[book.free[0]])
     book.free[0] -= 1
-    book.table[at] = place
-    book.key[place], book.low[place], book.high[place], book.turns[place] = key, low, high, 0
+    book.table[at] = slot
+    book.key[slot], book.low[slot], book.high[slot], book.turns[slot] = key, low, high, 0
     book.parent[_root(book, low)] = _root(book, high)
-    return place
+    return slot
 
 
 @compiled
@@ -132,15 +132,15 @@ def _root(book: ContactBook, agent: int) -> int:
 
 @compiled
 def rebuild(book: ContactBook) -> None:
-    """The table and the free places, from the keys."""
+    """The table and the free slots, from the keys."""
     book.table[:] = -1
     book.free[0] = 0
-    for place in range(len(book.key) - 1, -1, -1):
-        if book.key[place] >= 0:
-            book.table[_find(book, book.key[place])] = place
+    for slot in range(len(book.key) - 1, -1, -1):
+        if book.key[slot] >= 0:
+            book.table[_find(book, book.key[slot])] = slot
         else:
             book.free[0] += 1
-            book.free[book.free[0]] = place
+            book.free[book.free[0]] = slot
 
 
 @compiled

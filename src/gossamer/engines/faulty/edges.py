@@ -28,7 +28,7 @@ class Size(NamedTuple):
     """Estimate the number of edges in a round, and of edges that need memory at the same time."""
 
     usual: int
-    places: int
+    slots: int
 
     @classmethod
     def of(cls, network: Network | ChangingNetwork) -> Size:
@@ -46,7 +46,7 @@ class Edges(Protocol):
 
     @property
     def low(self) -> Integers:
-        """(P,) one end of each edge that has a place."""
+        """(P,) one end of each edge that has a slot."""
 
     @property
     def high(self) -> Integers:
@@ -62,9 +62,9 @@ class Edges(Protocol):
         """Return the number of disconnected parts of the live agents."""
 
     def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
-        """Before `round`, take back the places of edges that need none: down, and both ends agree on the `flow`.
+        """Before `round`, take back the slots of edges that need none: down, and both ends agree on the `flow`.
 
-        `flow` is the place of that register in the ledgers; None: all ends agree.
+        `flow` is the slot of that register in the ledgers; None: all ends agree.
         """
 
 
@@ -113,7 +113,7 @@ class ChangingEdges:
     """Those of a changing network, with the Metropolis weights of the round.
 
     window  how many rounds an edge counts in the degrees after it was last there
-    folds   whether an edge whose two ends agree may lose its place when it is down: their registers hold its flow
+    folds   whether an edge whose two ends agree may lose its slot when it is down: their registers hold its flow
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ChangingEdges:
         self.network, self.faults, self.folds = network, faults, folds
         self._looked = 0  # edges that were last there before this round have been looked at
         self.at_once = max(4, min(128, _AHEAD // max(size.usual, 1)))
-        self._book = _empty_book(max(16, size.places), network.agents, window)
+        self._book = _empty_book(max(16, size.slots), network.agents, window)
 
     @property
     def low(self) -> Integers:
@@ -186,28 +186,28 @@ class ChangingEdges:
         rebuild(book)
 
 
-def _empty_book(places: int, agents: int, window: int) -> ContactBook:
-    none = np.full(places, -1, dtype=np.int64)
+def _empty_book(slots: int, agents: int, window: int) -> ContactBook:
+    none = np.full(slots, -1, dtype=np.int64)
     book = ContactBook(
         key=none,
         low=np.zeros_like(none),
         high=np.zeros_like(none),
         turns=np.zeros_like(none),
         last=none.copy(),
-        counted=np.zeros(places, dtype=np.uint8),
+        counted=np.zeros(slots, dtype=np.uint8),
         following=none.copy(),
         first=np.full(window + 1, -1, dtype=np.int64),
         degree=np.zeros(agents, dtype=np.int64),
         parent=np.arange(agents),
-        free=np.zeros(1 + places, dtype=np.int64),
-        table=np.empty(1 << (2 * places).bit_length(), dtype=np.int64),
+        free=np.zeros(1 + slots, dtype=np.int64),
+        table=np.empty(1 << (2 * slots).bit_length(), dtype=np.int64),
     )
     rebuild(book)
     return book
 
 
-def _enlarged(book: ContactBook, places: int) -> ContactBook:
-    larger = _empty_book(places, len(book.degree), len(book.first) - 1)
+def _enlarged(book: ContactBook, slots: int) -> ContactBook:
+    larger = _empty_book(slots, len(book.degree), len(book.first) - 1)
     for name in ("key", "low", "high", "turns", "last", "counted", "following"):
         getattr(larger, name)[: len(book.key)] = getattr(book, name)
     for name in ("first", "degree", "parent"):

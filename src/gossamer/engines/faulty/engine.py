@@ -9,15 +9,14 @@ sum, mixed_i = sum over heard neighbors of w_ij (m_i - m_j).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.engines.faulty.result import FaultySimulation
 from gossamer.engines.faulty.runs import FaultyRun, Scene
 from gossamer.engines.horizons import Horizons, check_horizons, passes
-from gossamer.engines.results import standard_error
+from gossamer.engines.results import OneOrMore, standard_error
 from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import Unsupported
 from gossamer.faults import Faults
@@ -42,7 +41,7 @@ def simulate_faulty(
     first_trial: int = 0,
     keep: str = "estimates",
     progress: bool | None = None,
-) -> FaultySimulation[Any, Any]:
+) -> FaultySimulation[OneOrMore, OneOrMore]:
     """Run `method` for one or several numbers of rounds while `faults` happen.
 
     Parameters
@@ -65,7 +64,7 @@ def simulate_faulty(
     silence = checks.whole_number("silence", silence, least=1)
     return_rate = checks.number("return_rate", return_rate, least=0, below=1)
     faults.check(network.agents, network.edges if isinstance(network, Network) else None)
-    distinct, place = np.unique(horizons, return_inverse=True)
+    distinct, order = np.unique(horizons, return_inverse=True)
     groups = passes(method, network, distinct)
     rule = _rule(method, groups[0][0], rule)
     if isinstance(network, ChangingNetwork) and rule == "ledger" and groups[0][0].flow < 0:
@@ -77,7 +76,7 @@ def simulate_faulty(
     run = FaultyRun(scene, method, groups, distinct, wanted)
     partial = finish(run, progress)
     one = np.ndim(rounds) == 0
-    return _result(run, rule, int(horizons[0]) if one else horizons, 0 if one else place, partial)
+    return _result(run, rule, int(horizons[0]) if one else horizons, 0 if one else order, partial)
 
 
 def _check_mixing(method: Method) -> None:
@@ -98,8 +97,10 @@ def _rule(method: Method, table: Table, wanted: str | None) -> str:
     return wanted
 
 
-def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -> FaultySimulation[Any, Any]:
-    """Return the result of a run, with its horizons in the requested order `place`."""
+def _result(
+    run: FaultyRun, rule: str, rounds: OneOrMore, order: OneOrMore, partial: bool
+) -> FaultySimulation[OneOrMore, OneOrMore]:
+    """Return the result of a run, with its horizons in the requested `order`."""
     count = int(run.done.sum())  # trials are finished in their order
     errors = np.stack(
         [squares[:count, alive].sum(axis=1) for squares, alive in zip(run.squares, run.alive, strict=True)]
@@ -110,10 +111,10 @@ def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -
         for alive, present in zip(run.alive, run.rounds_present, strict=True)
     ]
 
-    def pick(values: Any) -> Any:
+    def pick(values: ArrayLike) -> OneOrMore:
         """A plain number for one horizon."""
-        found = np.asarray(values)[place]
-        return found if np.ndim(found) else found.item()
+        value = np.asarray(values)[order]
+        return value if np.ndim(value) else value.item()
 
     return FaultySimulation(
         method=run.method,
@@ -126,13 +127,13 @@ def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -
         total_error=pick(errors.mean(axis=1)),
         stderr=pick(standard_error(errors)),
         centralized_limit=pick(limits),
-        errors=errors[place],
-        per_agent=np.stack([squares[:count].mean(axis=0) for squares in run.squares])[place],
-        kept_estimates=run.estimates[:, :count][place] if len(run.estimates) else None,
+        errors=errors[order],
+        per_agent=np.stack([squares[:count].mean(axis=0) for squares in run.squares])[order],
+        kept_estimates=run.estimates[:, :count][order] if len(run.estimates) else None,
         kept_iterates=by_name(run.method, run.iterates[:, :count]),
         partial=partial,
-        alive=run.alive[place],
-        target=run.targets[place],
+        alive=run.alive[order],
+        target=run.targets[order],
         since=pick([run.scene.faults.last_change(t) for t in run.horizons.tolist()]),
         parts=pick(run.parts),
         rule=rule,

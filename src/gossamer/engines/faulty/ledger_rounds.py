@@ -121,8 +121,8 @@ def add_ledgers(memory: LedgerMemory, edges: EdgeList, table: LedgerTable, alive
             for q in range(len(table.ledger)):
                 total = memory.registers[i, table.ledger[q]]
                 total[:] = 0.0
-                for place in range(edges.indptr[i], edges.indptr[i + 1]):
-                    _add(total, 1.0, memory.ledgers[edges.own[place], q])
+                for k in range(edges.indptr[i], edges.indptr[i + 1]):
+                    _add(total, 1.0, memory.ledgers[edges.own[k], q])
                 if len(memory.returning):
                     _add(total, 1.0, memory.returning[i, q])
 

@@ -122,7 +122,7 @@ class FaultyRun:
                 one.play(memories[k], there, alive, rounds, numbers)
 
             spread(play, len(blocks))
-            horizon = one.places.get(rounds.stop)
+            horizon = one.positions.get(rounds.stop)
             if horizon is not None:
                 self.parts[horizon] = edges.parts(self.alive[horizon])
             for block, memory in zip(blocks, memories, strict=True):
@@ -145,9 +145,9 @@ class FaultyRun:
 class _Pass:
     """The rounds of one table, the same in every trial: the phases, who takes part when, and the horizons."""
 
-    def __init__(self, scene: Scene, seed: int, table: Table, places: dict[int, int]) -> None:
+    def __init__(self, scene: Scene, seed: int, table: Table, positions: dict[int, int]) -> None:
         self.scene, self.seed, self.table = scene, seed, table
-        self.places = places  # of its horizons among all that were asked for
+        self.positions = positions  # of its horizons among all that were asked for
         self.observations, self.faults = scene.observations, scene.faults
         skip, changing = scene.silence is None, isinstance(scene.network, ChangingNetwork)
         # The flows of those who may be declared dead must be told apart from the others, so they are not folded.
@@ -181,7 +181,7 @@ class _Pass:
     def block(self) -> int:
         """How many trials at most are run side by side, so that they fit into the memory of a thread."""
         agents, components = self.observations.mean.shape
-        on_links = 2 * self.size.places * (len(self.ledger_table.ledger) * components + 2)
+        on_links = 2 * self.size.slots * (len(self.ledger_table.ledger) * components + 2)
         return int(
             np.clip(_MEMORY // (8 * (on_links + agents * components * (self.table.registers + 2))), 1, _BLOCK)
         )
@@ -218,8 +218,8 @@ class _Pass:
         if method.anytime:
             return
         answers = _answers_to_ones(self.table)
-        clocks = self.rounds_present(np.array(list(self.places)))
-        for horizon, clock in zip(self.places, clocks, strict=True):
+        clocks = self.rounds_present(np.array(list(self.positions)))
+        for horizon, clock in zip(self.positions, clocks, strict=True):
             alive = self.faults.alive_agents(len(clock), horizon - 1)
             for agent in np.flatnonzero(alive).tolist():
                 if abs(answers[clock[agent] - 1] - answers[horizon - 1]) > 1e-9:
@@ -275,7 +275,7 @@ class _Pass:
         if not every:  # random numbers come for four rounds at a time
             fitting = _AHEAD // (8 * agents * components * trials)
             at_once = 4 * max(1, min(fitting, edges.at_once) // 4)
-        stops = {*self.places, self.table.rounds}
+        stops = {*self.positions, self.table.rounds}
         for phase in self.phases:
             inside = sorted(stop for stop in stops if phase.start < stop < phase.stop)
             for start, stop in pairwise([phase.start, *inside, phase.stop]):

@@ -12,18 +12,18 @@ chunks, "time skewing"). The order in which chunks play changes no number.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import get_num_threads, prange
 
-from gossamer.arrays import AnyArray, Booleans, Floats, Integers
+from gossamer.arrays import AnyArray, Booleans, Floats, Integers, Precision
 from gossamer.engines.simulate.lane_rounds import (
     Draw,
     Input,
     PassTable,
     Scratch,
-    Told,
+    SentMessages,
     advance,
     estimate,
     horizon_at,
@@ -78,7 +78,7 @@ class Tasks(NamedTuple):
     first_agent: int  #: the number of the first agent that is here; 0, unless there are others elsewhere
 
 
-def chunk_links(links: Links, width: int, dtype: type[np.floating[Any]]) -> ChunkLinks:
+def chunk_links(links: Links, width: int, dtype: Precision) -> ChunkLinks:
     """Links as the kernels take them, for chunks of `width` agents."""
     stretches = np.append(
         np.flatnonzero(_begins(links.starts, links.neighbors, links.codes, width)), links.agents
@@ -96,12 +96,12 @@ def chunk_links(links: Links, width: int, dtype: type[np.floating[Any]]) -> Chun
 
 
 @compiled
-def _reach(starts: AnyArray, neighbors: AnyArray, here: int) -> int:
-    """How far apart the numbers of two neighbors are at most, of those that are below `here`."""
+def _reach(starts: AnyArray, neighbors: AnyArray, own: int) -> int:
+    """How far apart the numbers of two neighbors are at most, of those below `own`."""
     reach = 0
     for i in range(starts.size - 1):
         for e in range(starts[i], starts[i + 1]):
-            if neighbors[e] < here:
+            if neighbors[e] < own:
                 reach = max(reach, abs(int(neighbors[e]) - i))
     return reach
 
@@ -117,12 +117,12 @@ def _begins(starts: AnyArray, neighbors: AnyArray, codes: AnyArray, width: int) 
     begins = np.ones(agents, np.bool_)
     for i in range(1, agents):
         if i % width:
-            before, here, end = int(starts[i - 1]), int(starts[i]), int(starts[i + 1])
-            same = here - before == end - here
+            before, begin, end = int(starts[i - 1]), int(starts[i]), int(starts[i + 1])
+            same = begin - before == end - begin
             if same:
-                for e in range(end - here):
-                    same = same and neighbors[here + e] == neighbors[before + e] + 1
-                    same = same and codes[here + e] == codes[before + e]
+                for e in range(end - begin):
+                    same = same and neighbors[begin + e] == neighbors[before + e] + 1
+                    same = same and codes[begin + e] == codes[before + e]
             begins[i] = not same
     return begins
 
@@ -317,9 +317,9 @@ def _chunk(
 
 @inlined
 def _observe(
-    out: AnyArray, place: int, noise: AnyArray, row: int, t: int, table: PassTable, c: int, first: int
+    out: AnyArray, slot: int, noise: AnyArray, row: int, t: int, table: PassTable, c: int, first: int
 ) -> None:
-    """out[0, place] = component c of the observations in round t of the chunk that begins with agent `first`."""
+    """out[0, slot] = component c of the observations in round t of the chunk that begins with agent `first`."""
     mean, std, drift, batch = table.mean, table.std, table.drift, table.noise_scale[t]
     n = min(out.shape[2], mean.shape[1] - first)
     offset = np.uint64(first)
@@ -330,25 +330,25 @@ def _observe(
             level = mean[c, i] + out.dtype.type(drift[c, i] * t)
             if std.shape[1] > 1:
                 scale = std[c, i] * batch
-            out[0, place, b] = fma(scale, noise[row, t % 4, b], level)
+            out[0, slot, b] = fma(scale, noise[row, t % 4, b], level)
     elif std.shape[1] > 1:
         for b in range(n):
             i = offset + np.uint64(b)
-            out[0, place, b] = fma(std[c, i] * batch, noise[row, t % 4, b], mean[c, i])
+            out[0, slot, b] = fma(std[c, i] * batch, noise[row, t % 4, b], mean[c, i])
     else:
         for b in range(n):
-            out[0, place, b] = fma(scale, noise[row, t % 4, b], mean[c, offset + np.uint64(b)])
+            out[0, slot, b] = fma(scale, noise[row, t % 4, b], mean[c, offset + np.uint64(b)])
 
 
 @inlined
 def _mix(mixed: AnyArray, messages: AnyArray, t: int, base: int, q: int, links: ChunkLinks) -> None:
     """mixed[0] = sum over the neighbors j of weight_ij (message_i - message_j), for the agents of chunk q."""
     flat, now, first = messages.reshape((2, messages.shape[1] * messages.shape[2])), t % 2, q * mixed.shape[1]
-    told = Told(flat, t, base, 1)
+    sent = SentMessages(flat, t, base, 1)
     for stretch in range(links.chunks[q], links.chunks[q + 1]):
         low, high = int(links.stretches[stretch]), int(links.stretches[stretch + 1])
         if high - low >= SHORT:  # the neighbors of its first agent, shifted along it
-            mix_row(mixed, low - first, high - low, told, low, links)
+            mix_row(mixed, low - first, high - low, sent, low, links)
         else:
             for i in range(low, high):
                 own = flat[now, base + i]

@@ -13,9 +13,9 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypedDict
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from gossamer import checks
 from gossamer.arrays import AnyArray, Floats
 from gossamer.engines.simulate.collective import on_all_ranks
 from gossamer.errors import InvalidInput, OutputError
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
 
 MANIFEST = "checkpoint.json"
 
@@ -35,6 +38,14 @@ class Position(NamedTuple):
     errors: Floats  #: (H, trials)
 
 
+class _Manifest(TypedDict):
+    identity: dict[str, object]
+    task: int
+    round: int
+    errors: list[list[float]]
+    shards: list[tuple[str, int, int]]
+
+
 class Checkpoints:
     """Checkpoints in `folder`, at regular numbers of rounds; without a folder nothing is saved."""
 
@@ -44,30 +55,30 @@ class Checkpoints:
         self._shards: list[tuple[str, int, int]] = []
         self._last: str = "there is no checkpoint yet"
 
-    def open(self, comm: Any, identity: dict[str, Any], first: int, last: int) -> Position | None:
+    def open(self, comm: Intracomm, identity: Mapping[str, object], first: int, last: int) -> Position | None:
         """Where the last checkpoint of this simulation is; None if there is none yet."""
         self.comm, self.identity, self.first, self.last = comm, identity, first, last
         if self.folder is None:
             return None
-        found = comm.bcast(on_all_ranks(comm, self._find))
+        manifest = comm.bcast(on_all_ranks(comm, self._find))
         self._was = None
         if threading.current_thread() is threading.main_thread():  # Python serves signals there alone
             self._was = signal.signal(signal.SIGTERM, self._stopped)
-        if found is None:
+        if manifest is None:
             return None
-        self._shards = [(name, begin, stop) for name, begin, stop in found["shards"]]
-        self._remember(found["round"])
-        return Position(found["task"], found["round"], np.array(found["errors"]))
+        self._shards = [(name, begin, stop) for name, begin, stop in manifest["shards"]]
+        self._remember(manifest["round"])
+        return Position(manifest["task"], manifest["round"], np.array(manifest["errors"]))
 
-    def _find(self) -> dict[str, Any] | None:
+    def _find(self) -> _Manifest | None:
         if self.comm.rank or self.folder is None:
             return None
-        manifest = self.folder / MANIFEST
+        path = self.folder / MANIFEST
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             # Fail now, and not after hours of work.
             tempfile.TemporaryFile(dir=self.folder).close()
-            text = manifest.read_text() if manifest.exists() else None
+            text = path.read_text() if path.exists() else None
         except OSError as error:
             raise OutputError(
                 f"must be a folder that can be written: {error}", parameter="checkpoint"
@@ -75,11 +86,11 @@ class Checkpoints:
         if text is None:
             return None
         try:
-            found: dict[str, Any] = json.loads(text)
-            known = dict(found["identity"])
+            manifest: _Manifest = json.loads(text)
+            known = dict(manifest["identity"])
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(
-                f"{manifest} is not the manifest of a checkpoint ({error!r}); name another folder, or remove that one"
+                f"{path} is not the manifest of a checkpoint ({error!r}); name another folder, or remove that one"
             ) from error
         same = json.loads(json.dumps(self.identity))
         other = [key for key in same if known.get(key) != same[key]]
@@ -91,9 +102,9 @@ class Checkpoints:
                 "another folder, or remove that one",
                 parameter="checkpoint",
             )
-        for name, _, _ in found["shards"]:
+        for name, _, _ in manifest["shards"]:
             self._load(name)
-        return found
+        return manifest
 
     def due(self, round: int, rounds: int) -> bool:
         return self.folder is not None and 0 < round < rounds and round % self.every == 0
@@ -134,8 +145,8 @@ class Checkpoints:
         if self.comm.rank:
             return
         assert self.folder is not None
-        content = {
-            "identity": self.identity,
+        content: _Manifest = {
+            "identity": dict(self.identity),
             "task": position.task,
             "round": position.round,
             "errors": position.errors.tolist(),
@@ -161,8 +172,8 @@ class Checkpoints:
                 pieces.append(np.array(self._load(name)[:, low - begin : high - begin]))
         if not pieces:  # a rank without agents
             pieces.append(np.array(self._load(self._shards[0][0])[:, :0]))
-        found = np.concatenate(pieces, axis=1)
-        return found[:-1], found[-1]
+        rows = np.concatenate(pieces, axis=1)
+        return rows[:-1], rows[-1]
 
     def _load(self, name: str) -> AnyArray:
         """A file of the last checkpoint, of which only what is used is read."""
@@ -184,7 +195,7 @@ class Checkpoints:
             f"the last checkpoint in {self.folder} is that of round {round}; the same command goes on there"
         )
 
-    def _stopped(self, number: int, frame: Any) -> NoReturn:
+    def _stopped(self, number: int, frame: object) -> NoReturn:
         """MPI ends the ranks that are left when one has died."""
         if self.comm.rank == 0:
             print(

@@ -15,14 +15,14 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import get_num_threads, set_num_threads
 
-from gossamer.arrays import AnyArray, Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers, Precision
 from gossamer.engines.horizons import Horizons, horizons_of, passes
-from gossamer.engines.results import standard_error
+from gossamer.engines.results import OneOrMore, standard_error
 from gossamer.engines.simulate import agent_lanes
 from gossamer.engines.simulate.checkpoints import Checkpoints, Position
 from gossamer.engines.simulate.collective import on_all_ranks, or_abort
@@ -32,12 +32,17 @@ from gossamer.engines.simulate.layouts import aligned, pass_table
 from gossamer.engines.simulate.result import Simulation
 from gossamer.engines.trials import LONG, Trials
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.faults import FaultsLike
 from gossamer.methods import Method, Table, resolve
-from gossamer.networks import changing_of
+from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
+from gossamer.networks.links import Links
 from gossamer.networks.parts import NetworkParts, parts_of
 from gossamer.numerics.blocks import BLOCK, block_sums, in_order
 from gossamer.observations import Observations
 from gossamer.progress import progress_bar
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
 
 StreamsOf = Callable[[range], Observations]
 """The streams of a range of agents."""
@@ -49,23 +54,23 @@ class Problem(NamedTuple):
     method: Method
     network: NetworkParts
     observations: Observations | StreamsOf
-    rounds: Any  #: one horizon or several, as they were asked for
+    rounds: OneOrMore  #: one horizon or several, as they were asked for
     horizons: Integers  #: ascending, all different
-    place: Any  #: where those that were asked for are
+    order: OneOrMore  #: where those that were asked for are
     wanted: Trials
-    dtype: type[np.floating[Any]]
+    dtype: Precision
     saving: Checkpoints
 
     @classmethod
     def check(
         cls,
         method: Method | str,
-        network: Any,
+        network: NetworkLike | ChangingNetwork | DirectedNetwork | NetworkParts,
         observations: Observations | StreamsOf,
         rounds: int | Horizons,
-        faults: Any,
+        faults: FaultsLike,
         wanted: Trials,
-        dtype: Any,
+        dtype: Precision,
         saving: Checkpoints,
     ) -> Problem:
         method = resolve(method)
@@ -86,8 +91,8 @@ class Problem(NamedTuple):
         if wanted.keep != "errors":
             raise Unsupported(f"on a cluster keep must be 'errors', got {wanted.keep!r}")
         horizons, one = horizons_of(rounds)
-        distinct, place = np.unique(horizons, return_inverse=True)
-        asked = (int(horizons[0]), 0) if one else (horizons, place)
+        distinct, order = np.unique(horizons, return_inverse=True)
+        asked = (int(horizons[0]), 0) if one else (horizons, order)
         return cls(
             method, parts_of(network), observations, asked[0], distinct, asked[1], wanted, dtype, saving
         )
@@ -105,8 +110,8 @@ class Share(NamedTuple):
 
 
 def simulate_cluster(
-    comm: Any, prepare: Callable[[], Problem], progress: bool | None
-) -> Simulation[Any, Any]:
+    comm: Intracomm, prepare: Callable[[], Problem], progress: bool | None
+) -> Simulation[OneOrMore, OneOrMore]:
     """Simulate what `prepare` describes; the result is the same on every rank."""
     threads = get_num_threads()
     # A rank has its own core, so it uses one thread unless the environment sets another number.
@@ -117,7 +122,7 @@ def simulate_cluster(
         set_num_threads(threads)
 
 
-def _simulate(comm: Any, problem: Problem, progress: bool | None) -> Simulation[Any, Any]:
+def _simulate(comm: Intracomm, problem: Problem, progress: bool | None) -> Simulation[OneOrMore, OneOrMore]:
     bounds = on_all_ranks(comm, lambda: problem.network.bounds(comm.size))
     first, last = bounds[comm.rank], bounds[comm.rank + 1]
     share = on_all_ranks(comm, lambda: _share(problem, range(first, last)))
@@ -138,10 +143,10 @@ def _share(problem: Problem, agents: range) -> Share:
                 f"one stream per agent is needed: the network has {problem.network.agents} agents, "
                 f"but the observations have {given.agents}"
             )
-        here, offset, some = slice(agents.start, agents.stop), agents.start, given
+        part, offset, some = slice(agents.start, agents.stop), agents.start, given
     else:
         asked = agents or range(1)  # no streams exist without an agent
-        some, here, offset = given(asked), slice(len(agents)), 0
+        some, part, offset = given(asked), slice(len(agents)), 0
         if not isinstance(some, Observations) or some.agents != len(asked):
             raise InvalidInput(
                 f"must give one stream for each agent of {asked}, got {some!r}", parameter="observations"
@@ -153,10 +158,10 @@ def _share(problem: Problem, agents: range) -> Share:
             )
     std = some.normal_std
     return Share(
-        some.mean[here],
-        None if std is None else std[here],
-        some.drift[here],
-        some.variance[here],
+        some.mean[part],
+        None if std is None else std[part],
+        some.drift[part],
+        some.variance[part],
         some,
         offset,
     )
@@ -165,7 +170,7 @@ def _share(problem: Problem, agents: range) -> Share:
 class _Run:
     """One rank's part of a simulation."""
 
-    def __init__(self, comm: Any, problem: Problem, share: Share, halo: Halo, links: Any) -> None:
+    def __init__(self, comm: Intracomm, problem: Problem, share: Share, halo: Halo, links: Links) -> None:
         self.comm, self.problem, self.share, self.halo = comm, problem, share, halo
         self.distinct = sorted(
             {w for some in comm.allgather((links.weights * links.scale).tolist()) for w in some}
@@ -194,9 +199,9 @@ class _Run:
             facts = problem.network.facts(self.distinct, self.bound)
             return passes(problem.method, facts, problem.horizons)
 
-        found: list[tuple[Table, list[int]]] = comm.bcast(on_all_ranks(comm, tabulate))
+        groups: list[tuple[Table, list[int]]] = comm.bcast(on_all_ranks(comm, tabulate))
         self.passes = [
-            (table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in found
+            (table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in groups
         ]
         still = not comm.allreduce(int(self.share.drift.any() or self.share.streams.moving))
         ends = problem.horizons[:1] if still else problem.horizons
@@ -217,10 +222,10 @@ class _Run:
         share = self.share
         if share.streams.moving:  # its means are known as a whole alone
             return share.streams.target(rounds)
-        here = np.asarray(share.mean + np.asarray(rounds - 1) * share.drift)
-        return np.asarray(in_order(self._everybody(block_sums(here))) / self.agents)
+        means = np.asarray(share.mean + np.asarray(rounds - 1) * share.drift)
+        return np.asarray(in_order(self._everybody(block_sums(means))) / self.agents)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What a checkpoint must agree with, as JSON holds it; asked for by all ranks."""
         problem, share = self.problem, self.share
         streams = 0  # of every block of agents a digest, so that it does not matter who holds which
@@ -273,13 +278,13 @@ class _Run:
                         errors[h, trial] += total
                     advance(self.agents * (end - max(t, 0)))
                     if checkpoints.due(end, one.table.rounds):
-                        checkpoints.save(Position(k, end, errors), one.registers, one.told(end))
+                        checkpoints.save(Position(k, end, errors), one.registers, one.messages(end))
                 one.close()
         checkpoints.close()
         return np.asarray(comm.bcast(errors))
 
-    def result(self, errors: Floats) -> Simulation[Any, Any]:
-        problem, place = self.problem, self.problem.place
+    def result(self, errors: Floats) -> Simulation[OneOrMore, OneOrMore]:
+        problem, order = self.problem, self.problem.order
         return Simulation(
             method=problem.method,
             network=problem.network,
@@ -288,11 +293,11 @@ class _Run:
             rounds=problem.rounds,
             trials=problem.wanted.count,
             seed=problem.wanted.seed,
-            total_error=errors.mean(axis=1)[place],
-            stderr=standard_error(errors)[place],
-            centralized_limit=self.limit[place],
-            errors=errors[place],
-            per_agent=np.empty((len(errors), 0))[place],
+            total_error=errors.mean(axis=1)[order],
+            stderr=standard_error(errors)[order],
+            centralized_limit=self.limit[order],
+            errors=errors[order],
+            per_agent=np.empty((len(errors), 0))[order],
             kept_estimates=None,
         )
 
@@ -346,10 +351,10 @@ class _PartPass:
         agents = self.run.halo.last - self.run.halo.first
         return np.moveaxis(self.tasks.work, 1, 0).reshape(self.table.registers, -1)[:, :agents]
 
-    def told(self, t: int) -> AnyArray:
+    def messages(self, t: int) -> AnyArray:
         """(n agents,) the messages of round t."""
-        here: AnyArray = self.tasks.messages[t % 2].reshape(-1)[: self.run.halo.last - self.run.halo.first]
-        return here
+        sent: AnyArray = self.tasks.messages[t % 2].reshape(-1)[: self.run.halo.last - self.run.halo.first]
+        return sent
 
     def restore(self, checkpoints: Checkpoints, saved: Position) -> int:
         """Go on from a checkpoint; the next round."""
@@ -358,7 +363,7 @@ class _PartPass:
         flat = np.zeros((self.table.registers, self.run.halo.room), self.tasks.work.dtype)
         flat[:, :agents] = registers
         self.tasks.work[:] = np.moveaxis(flat.reshape(self.table.registers, -1, BLOCK), 0, 1)
-        self.told(saved.round)[:] = messages
+        self.messages(saved.round)[:] = messages
         if self.tasks.noise.size:
             agent_lanes.refill(self.tasks, saved.round, self.kernel_table)
         return saved.round

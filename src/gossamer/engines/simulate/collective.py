@@ -5,24 +5,27 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from gossamer.errors import GossamerError, Unsupported
 
-Found = TypeVar("Found")
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
+
+Value = TypeVar("Value")
 
 
-def on_all_ranks(comm: Any, work: Callable[[], Found]) -> Found:
+def on_all_ranks(comm: Intracomm, work: Callable[[], Value]) -> Value:
     """Do this rank's share of some work; where it fails on any rank, rank 0 raises the error and the others end."""
-    found, trouble = None, None
+    trouble: Exception | None = None
     try:
-        found = work()
+        value = work()
     except Exception as error:  # any error: the others would wait for this rank forever
         trouble = error
-    told = comm.allgather(None if trouble is None else (type(trouble), _text(trouble)))
-    failed = [(rank, *each) for rank, each in enumerate(told) if each is not None]
+    errors = comm.allgather(None if trouble is None else (type(trouble), _text(trouble)))
+    failed = [(rank, *error) for rank, error in enumerate(errors) if error is not None]
     if not failed:
-        return found  # type: ignore[return-value]
+        return value
     if comm.rank:
         raise SystemExit(2)
     rank, kind, text = failed[0]
@@ -31,7 +34,7 @@ def on_all_ranks(comm: Any, work: Callable[[], Found]) -> Found:
     raise (kind if issubclass(kind, GossamerError) else Unsupported)(f"rank {rank} of {comm.size}: {text}")
 
 
-def or_abort(comm: Any, work: Callable[[], Found]) -> Found:
+def or_abort(comm: Intracomm, work: Callable[[], Value]) -> Value:
     """Do work in which ranks wait for each other: an error on one of them ends all of them with its message."""
     try:
         return work()
@@ -47,8 +50,7 @@ def _text(error: Exception) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def _end(comm: Any, text: str) -> NoReturn:
+def _end(comm: Intracomm, text: str) -> NoReturn:
     """End all ranks with one message."""
     print(f"error: {text}", file=sys.stderr, flush=True)
     comm.Abort(3)
-    raise SystemExit(3)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from gossamer import checks, theory
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Floats, Integers, Precision
 from gossamer.engines.faulty import FaultySimulation, simulate_faulty
 from gossamer.engines.horizons import Horizons, horizons_of
-from gossamer.engines.results import TrialResult, standard_error
+from gossamer.engines.results import OneOrMore, TrialResult, standard_error
 from gossamer.engines.simulate.checkpoints import Checkpoints
 from gossamer.engines.simulate.cluster import Problem, StreamsOf, simulate_cluster
 from gossamer.engines.simulate.directed import DirectedRun, directed
@@ -26,6 +26,9 @@ from gossamer.methods import Method, resolve
 from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
 from gossamer.networks.parts import NetworkParts
 from gossamer.observations import Masked, Masks, Observations, check_match, check_streams
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
 
 
 @overload
@@ -41,9 +44,9 @@ def simulate(
     first_trial: int = ...,
     masks: Masks | float | None = ...,
     keep: str | None = ...,
-    dtype: type[np.floating[Any]] = ...,
+    dtype: Precision = ...,
     progress: bool | None = ...,
-    cluster: Any = ...,
+    cluster: Intracomm | None = ...,
     checkpoint: str | PathLike[str] | None = ...,
     every: int = ...,
 ) -> Simulation[int, float]: ...
@@ -60,9 +63,9 @@ def simulate(
     first_trial: int = ...,
     masks: Masks | float | None = ...,
     keep: str | None = ...,
-    dtype: type[np.floating[Any]] = ...,
+    dtype: Precision = ...,
     progress: bool | None = ...,
-    cluster: Any = ...,
+    cluster: Intracomm | None = ...,
     checkpoint: str | PathLike[str] | None = ...,
     every: int = ...,
 ) -> Simulation[Integers, Floats]: ...
@@ -79,7 +82,7 @@ def simulate(
     first_trial: int = ...,
     masks: Masks | float | None = ...,
     keep: str | None = ...,
-    dtype: type[np.floating[Any]] = ...,
+    dtype: Precision = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[int, float]: ...
 @overload
@@ -95,7 +98,7 @@ def simulate(
     first_trial: int = ...,
     masks: Masks | float | None = ...,
     keep: str | None = ...,
-    dtype: type[np.floating[Any]] = ...,
+    dtype: Precision = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[Integers, Floats]: ...
 @overload
@@ -111,7 +114,7 @@ def simulate(
     first_trial: int = ...,
     masks: Masks | float | None = ...,
     keep: str | None = ...,
-    dtype: type[np.floating[Any]] = ...,
+    dtype: Precision = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[int, float]: ...
 @overload
@@ -127,7 +130,7 @@ def simulate(
     first_trial: int = ...,
     masks: Masks | float | None = ...,
     keep: str | None = ...,
-    dtype: type[np.floating[Any]] = ...,
+    dtype: Precision = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
@@ -142,12 +145,12 @@ def simulate(
     masks: Masks | float | None = None,
     first_trial: int = 0,
     keep: str | None = None,
-    dtype: type[np.floating[Any]] = np.float64,
+    dtype: Precision = np.float64,
     progress: bool | None = None,
-    cluster: Any = None,
+    cluster: Intracomm | None = None,
     checkpoint: str | PathLike[str] | None = None,
     every: int = 500,
-) -> TrialResult[Any, Any]:
+) -> TrialResult[OneOrMore, OneOrMore]:
     """Run `trials` independent trials of `method` and return their errors and estimates.
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
@@ -253,22 +256,32 @@ def simulate(
     pushes = method.mixing == "push"
     network = directed(network) if pushes else check_match(network, observations)
     check_streams(network.agents, observations)
-    distinct, place = np.unique(horizons, return_inverse=True)
+    distinct, order = np.unique(horizons, return_inverse=True)
     wanted = Trials.check(trials, seed, first_trial, keep)
     run = (DirectedRun if pushes else Run)(method, network, observations, distinct, wanted, dtype)
     partial = finish(run, progress)
-    return _result(run, int(horizons[0]) if one else horizons, 0 if one else place, partial)
+    return _result(run, int(horizons[0]) if one else horizons, 0 if one else order, partial)
 
 
-def _masked(network: Any, observations: Any, masks: Masks | None, cluster: Any) -> Masked:
-    if cluster is not None or isinstance(network, NetworkParts) or changing_of(network) is not None:
+def _masked(
+    network: NetworkLike | ChangingNetwork | DirectedNetwork | NetworkParts,
+    observations: Observations | StreamsOf,
+    masks: Masks | None,
+    cluster: object,
+) -> Masked:
+    if (
+        cluster is not None
+        or isinstance(network, NetworkParts | ChangingNetwork)
+        or callable(observations)
+        or changing_of(network)
+    ):
         raise Unsupported("masks are simulated on fixed networks in one process; leave masks or cluster out")
     assert masks is not None
     return Masked(observations, check_match(network, observations), masks)
 
 
-def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any, Any]:
-    """Return the result of a run, with its horizons in the requested order `place`."""
+def _result(run: Run, rounds: OneOrMore, order: OneOrMore, partial: bool) -> Simulation[OneOrMore, OneOrMore]:
+    """Return the result of a run, with its horizons in the requested `order`."""
     done = run.done
     errors = run.errors[:, done]
     trials = int(done.sum())
@@ -290,12 +303,12 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any,
         rounds=rounds,
         trials=trials,
         seed=run.seed,
-        total_error=errors.mean(axis=1)[place],
-        stderr=standard_error(errors)[place],
-        centralized_limit=limit[place],
-        errors=errors[place],
-        per_agent=per_agent[place],
-        kept_estimates=estimates[place] if run.keep else None,
+        total_error=errors.mean(axis=1)[order],
+        stderr=standard_error(errors)[order],
+        centralized_limit=limit[order],
+        errors=errors[order],
+        per_agent=per_agent[order],
+        kept_estimates=estimates[order] if run.keep else None,
         kept_iterates=by_name(run.method, run.iterates[:, done] if partial else run.iterates),
         partial=partial,
     )

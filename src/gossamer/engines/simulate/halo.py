@@ -7,7 +7,7 @@ unpacking. A round has one message for each neighboring rank.
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from gossamer.networks.topologies import DRAWS, components
 from gossamer.numerics.blocks import BLOCK
 from gossamer.numerics.compiling import compiled
 
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm, Prequest
+
 TAG = 72
 LOOKS = 1000  # about half a millisecond: longer than a message takes between ranks that have a core each
 
@@ -25,7 +28,7 @@ LOOKS = 1000  # about half a millisecond: longer than a message takes between ra
 class Halo:
     """Who of the other ranks' agents is heard here, and whom of ours the other ranks hear."""
 
-    def __init__(self, comm: Any, bounds: list[int], neighbors: AnyArray) -> None:
+    def __init__(self, comm: Intracomm, bounds: list[int], neighbors: AnyArray) -> None:
         self.comm = comm
         self.first, self.last = bounds[comm.rank], bounds[comm.rank + 1]
         self.room = -(-(self.last - self.first) // BLOCK) * BLOCK  # where the halo begins
@@ -35,9 +38,9 @@ class Halo:
         self.receives = np.bincount(owner, minlength=comm.size)
         self.sends = np.empty_like(self.receives)
         comm.Alltoall(self.receives, self.sends)
-        told = np.empty(int(self.sends.sum()), np.int64)
-        comm.Alltoallv([self.heard, self.receives], [told, self.sends])
-        self.told: Integers = told - self.first
+        shared = np.empty(int(self.sends.sum()), np.int64)
+        comm.Alltoallv([self.heard, self.receives], [shared, self.sends])
+        self.shared: Integers = shared - self.first
 
     def localize(self, neighbors: AnyArray) -> None:
         """Replace numbers in the whole network by places in the array of messages."""
@@ -45,14 +48,14 @@ class Halo:
 
     def spread(self, own: AnyArray) -> AnyArray:
         """What the agents of the halo have of something that every rank knows of its own agents."""
-        found = np.empty(len(self.heard), own.dtype)
-        self.comm.Alltoallv([own[self.told], self.sends], [found, self.receives])
-        return found
+        values = np.empty(len(self.heard), own.dtype)
+        self.comm.Alltoallv([own[self.shared], self.sends], [values, self.receives])
+        return values
 
     @property
     def rim(self) -> Integers:
         """The chunks that have to wait for the halo: those that others hear, for links go both ways."""
-        return np.unique(self.told // BLOCK)
+        return np.unique(self.shared // BLOCK)
 
 
 class Exchange:
@@ -66,26 +69,26 @@ class Exchange:
 
         self._test, self._start = MPI.Request.Testall, MPI.Prequest.Startall
         self._flat = messages.reshape(2, -1)
-        self._told = halo.told
-        self._parcel = np.empty(len(halo.told), messages.dtype)
-        self._requests: list[list[Any]] = []
+        self._shared = halo.shared
+        self._parcel = np.empty(len(halo.shared), messages.dtype)
+        self._requests: list[list[Prequest]] = []
         sent = np.concatenate([[0], np.cumsum(halo.sends)])
         received = halo.room + np.concatenate([[0], np.cumsum(halo.receives)])
         for half in self._flat:
             some = [
                 halo.comm.Recv_init(half[received[r] : received[r + 1]], source=r, tag=TAG)
-                for r in np.flatnonzero(halo.receives)
+                for r in np.flatnonzero(halo.receives).tolist()
             ]
             some += [
                 halo.comm.Send_init(self._parcel[sent[r] : sent[r + 1]], dest=r, tag=TAG)
-                for r in np.flatnonzero(halo.sends)
+                for r in np.flatnonzero(halo.sends).tolist()
             ]
             self._requests.append(some)
 
     def begin(self, t: int) -> None:
         """Send the messages of round t."""
         if self._requests[t % 2]:
-            np.take(self._flat[t % 2], self._told, out=self._parcel)
+            np.take(self._flat[t % 2], self._shared, out=self._parcel)
             self._start(self._requests[t % 2])
 
     def finish(self, t: int) -> None:
@@ -102,7 +105,7 @@ class Exchange:
                 request.Free()
 
 
-def load(comm: Any, parts: NetworkParts, bounds: list[int], rows: Rows | Links) -> tuple[Halo, Links]:
+def load(comm: Intracomm, parts: NetworkParts, bounds: list[int], rows: Rows | Links) -> tuple[Halo, Links]:
     """This rank's halo and links, whose neighbors are places in the array of messages; `rows` are the first draw's."""
     first, last = bounds[comm.rank], bounds[comm.rank + 1]
     for draw in range(DRAWS):

@@ -12,7 +12,8 @@ several for every agent and round.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -43,11 +44,11 @@ class PassTable(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """Where the observations of a row of lanes lie: level + scale * noise[row, place]."""
+    """Where the observations of a row of lanes lie: level + scale * noise[row, slot]."""
 
     noise: AnyArray
     row: int
-    place: int
+    slot: int
     level: float
     scale: float
 
@@ -60,7 +61,7 @@ class Input(NamedTuple):
     following: Draw  #: of the next one, for the next message
 
 
-class Told(NamedTuple):
+class SentMessages(NamedTuple):
     """Where messages lie: agent i's are the lanes flat[round % 2, base + stride * i:]."""
 
     flat: AnyArray
@@ -159,11 +160,13 @@ def read_estimates(out: AnyArray, work: AnyArray, rows: AnyArray, t: int, s: Scr
 
 
 @inlined
-def mix_row(mixed: AnyArray, out: int, lanes: int, told: Told, agent: int, links: MixingLinks) -> None:
+def mix_row(
+    mixed: AnyArray, out: int, lanes: int, sent: SentMessages, agent: int, links: MixingLinks
+) -> None:
     """mixed[0, out:] = sum over the agent's links of weight (own message - the neighbor's), up to four at a time."""
-    flat, now = told.flat, told.round % 2
+    flat, now = sent.flat, sent.round % 2
     neighbors, codes, weights = links.neighbors, links.codes, links.weights
-    base, stride = told.base, told.stride
+    base, stride = sent.base, sent.stride
     # Unsigned, so that Numba does not ask for every lane whether its index is negative.
     o, m = np.uint64(out), np.uint64(base + stride * agent)
     for lane in range(lanes):
@@ -198,7 +201,7 @@ def mix_row(mixed: AnyArray, out: int, lanes: int, told: Told, agent: int, links
             e += 1
 
 
-def _make_advance(size: int) -> Any:
+def _make_advance(size: int) -> Callable[..., None]:
     """Build the update of `size` registers: all lanes in one fused, vectorized loop.
 
     `size` is a constant of the compiled function, so the branches on it vanish. Coefficients are read before the
@@ -210,8 +213,8 @@ def _make_advance(size: int) -> Any:
         work: AnyArray, messages: AnyArray, i: int, rows: AnyArray, t: int, mixed: AnyArray, given: Input
     ) -> None:
         lanes, p, then, r = work.shape[2], t + 1, (t + 1) % 2, given.mixed
-        now, j, place, level, scale = given.observation
-        coming, j_next, place_next, level_next, scale_next = given.following
+        now, j, slot, level, scale = given.observation
+        coming, j_next, slot_next, level_next, scale_next = given.following
         ey = rows[p, 0, 0]
         if size > 0:
             e0 = rows[p, 0, 2]
@@ -228,9 +231,9 @@ def _make_advance(size: int) -> Any:
             y3, m3 = rows[p, 4, 0], rows[p, 4, 1]
             a30, a31, a32, a33 = rows[p, 4, 2], rows[p, 4, 3], rows[p, 4, 4], rows[p, 4, 5]
         for b in range(lanes):
-            told = ey * fma(scale_next, coming[j_next, place_next, b], level_next)
+            message = ey * fma(scale_next, coming[j_next, slot_next, b], level_next)
             if size > 0:
-                y, m = fma(scale, now[j, place, b], level), mixed[r, b]
+                y, m = fma(scale, now[j, slot, b], level), mixed[r, b]
                 s0 = work[i, 0, b]
                 n0 = fma(a00, s0, fma(y0, y, m0 * m))
             if size > 1:
@@ -249,18 +252,18 @@ def _make_advance(size: int) -> Any:
                 n2 = fma(a23, s3, n2)
                 n3 = fma(a33, s3, fma(a32, s2, fma(a31, s1, fma(a30, s0, fma(y3, y, m3 * m)))))
             if size > 0:
-                told = fma(e0, n0, told)
+                message = fma(e0, n0, message)
                 work[i, 0, b] = n0
             if size > 1:
-                told = fma(e1, n1, told)
+                message = fma(e1, n1, message)
                 work[i, 1, b] = n1
             if size > 2:
-                told = fma(e2, n2, told)
+                message = fma(e2, n2, message)
                 work[i, 2, b] = n2
             if size > 3:
-                told = fma(e3, n3, told)
+                message = fma(e3, n3, message)
                 work[i, 3, b] = n3
-            messages[then, i, b] = told
+            messages[then, i, b] = message
 
     return advance
 
@@ -295,16 +298,16 @@ def _advance_any(
     """The same for any number of registers, one after another; not inlined, to avoid compiling it three times."""
     prefer_wide_vectors()
     lanes, rows, size = work.shape[2], table.rows, table.active[t + 1]
-    now, j, place, level, scale = given.observation
+    now, j, slot, level, scale = given.observation
     for k in range(size):
         _combine(s, k, work, i, rows, t, 1 + k, size)
     for k in range(size):
         own, heard = rows[t + 1, 1 + k, OBSERVED], rows[t + 1, 1 + k, MIXED]
         for b in range(lanes):
-            y = fma(scale, now[j, place, b], level)
+            y = fma(scale, now[j, slot, b], level)
             work[i, k, b] = fma(own, y, fma(heard, s.mixed[given.mixed, b], s.fresh[0, k, b]))
     _combine(s, size, work, i, rows, t, 0, size)
-    now, j, place, level, scale = given.following
+    now, j, slot, level, scale = given.following
     for b in range(lanes):
-        y = fma(scale, now[j, place, b], level)
+        y = fma(scale, now[j, slot, b], level)
         messages[(t + 1) % 2, i, b] = fma(rows[t + 1, 0, OBSERVED], y, s.fresh[0, size, b])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads
 
-from gossamer.arrays import AnyArray, Booleans, Floats, Integers
+from gossamer.arrays import AnyArray, Booleans, Floats, Integers, Precision
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
 from gossamer.engines.simulate.lane_rounds import PassTable, read_estimates, scratch_for
@@ -45,7 +45,7 @@ class Run:
         observations: Observations,
         horizons: Integers,
         wanted: Trials,
-        dtype: type[np.floating[Any]],
+        dtype: Precision,
     ) -> None:
         self.method, self.network, self.observations = method, network, observations
         self.horizons, self.dtype = horizons, dtype
@@ -84,7 +84,7 @@ class Run:
 class _NetworkLinks:
     """The network as the kernels take it, without the diagonal: rows of L sum to zero, so it says nothing new."""
 
-    def __init__(self, network: Network, dtype: type[np.floating[Any]]) -> None:
+    def __init__(self, network: Network, dtype: Precision) -> None:
         self.network, self.dtype, self.agents = network, dtype, network.agents
         self.width = min(agent_lanes.CHUNK, _up(self.agents, GRAIN) * GRAIN)
 
@@ -194,9 +194,9 @@ class TrialLanes(_LaneLayout):
                 given = np.concatenate(parts).astype(kind, copy=False)
                 blocks = blocks._replace(given=given, origin=max(start, 0))
             trial_lanes.play_blocks(blocks, start, stop, self.pass_table, links)
-            for kept, found in self.iterates(blocks.work, stop):
+            for kept, rows in self.iterates(blocks.work, stop):
                 for (c, s), size, values in zip(
-                    tasks, width, found.reshape(count, agents, lanes), strict=True
+                    tasks, width, rows.reshape(count, agents, lanes), strict=True
                 ):
                     kept[s : s + size, :, c] = values[:, :size].T
             advance((stop - max(start, 0)) * agents * sum(width))
@@ -260,8 +260,8 @@ class AgentLanes(_LaneLayout):
                 state = state._replace(given=np.stack(parts).astype(kind, copy=False), origin=max(start, 0))
             play = agent_lanes.play_trials if trial_per_thread else agent_lanes.play_agents
             play(state, start, stop, self.pass_table, links, get_num_threads())
-            for kept, found in self.iterates(state.work, stop):
-                for (trial, c), values in zip(tasks, found.reshape(count, -1), strict=True):
+            for kept, estimates in self.iterates(state.work, stop):
+                for (trial, c), values in zip(tasks, estimates.reshape(count, -1), strict=True):
                     kept[trial, :, c] = values[:agents]
             advance((stop - max(start, 0)) * agents * count)
         for k, (trial, c) in enumerate(tasks):
@@ -279,7 +279,7 @@ def pass_table(
     horizons: Integers,
     target: Floats,
     seed: int,
-    kind: type[np.floating[Any]],
+    kind: Precision,
 ) -> PassTable:
     """A table as the kernels take it, with the means, standard deviations (None: unknown) and drifts of the streams."""
     mean, std, drift = streams
@@ -303,7 +303,7 @@ def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def aligned(shape: tuple[int, ...], dtype: Any) -> AnyArray:
+def aligned(shape: tuple[int, ...], dtype: Precision) -> AnyArray:
     """Zeros whose first number begins a cache line: a vector that straddles two lines costs twice."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + LINE, np.uint8)

@@ -16,7 +16,7 @@ from gossamer.engines.simulate.lane_rounds import (
     Input,
     PassTable,
     Scratch,
-    Told,
+    SentMessages,
     advance,
     estimate,
     horizon_at,
@@ -82,7 +82,7 @@ def _block(
     base, c, first_trial = k * agents, blocks.components[k], blocks.first_trials[k]
     flat = messages.reshape((2, messages.shape[1] * lanes))
     for t in range(start, stop):
-        told = Told(flat, t, base * lanes, lanes)
+        sent = SentMessages(flat, t, base * lanes, lanes)
         if t >= 0 and links.mixing != MATRIX:
             _random_mix(mixed, messages, base, table.key, first_trial, t, links)
         h = horizon_at(table.horizons, t)
@@ -91,7 +91,7 @@ def _block(
             if links.mixing == MATRIX:
                 r = 0
                 if table.active[t + 1] > 0:
-                    mix_row(mixed, 0, lanes, told, i, links)
+                    mix_row(mixed, 0, lanes, sent, i, links)
             observation, following = _observe(k, i, t, blocks, table, s)
             advance(work, messages, base + i, table, t, Input(r, observation, following), s)
             if h >= 0:
@@ -117,14 +117,14 @@ def _observe(k: int, i: int, t: int, blocks: Blocks, table: PassTable, s: Scratc
     one = blocks.work.dtype.type(1)
     zero = one - one
     # Both kinds of noise end in one return, so that `advance` is compiled into one place.
-    now, j, place, level, scale = blocks.given, row, max(t - blocks.origin, 0), zero, one
-    place_next = t + 1 - blocks.origin if t + 1 < rounds else 0
+    now, j, slot, level, scale = blocks.given, row, max(t - blocks.origin, 0), zero, one
+    slot_next = t + 1 - blocks.origin if t + 1 < rounds else 0
     coming, level_next, scale_next = blocks.given, zero, one
     if blocks.given.size == 0:
         c = blocks.components[k]
-        now, place, coming, place_next = noise, t % 4, noise, (t + 1) % 4
+        now, slot, coming, slot_next = noise, t % 4, noise, (t + 1) % 4
         if (t + 1) % 4 == 0 and t + 1 < rounds:
-            now, j, place = s.observations, 0, 0
+            now, j, slot = s.observations, 0, 0
             for b in range(lanes):
                 now[0, 0, b] = noise[row, 3, b]
             fill_normals(noise[row], table.key, OBSERVATION, (t + 1) // 4, i, c, blocks.first_trials[k])
@@ -135,7 +135,7 @@ def _observe(k: int, i: int, t: int, blocks: Blocks, table: PassTable, s: Scratc
         std = table.std[c, i if table.std.shape[1] > 1 else 0]
         scale = std * table.noise_scale[max(t, 0)]
         scale_next = std * table.noise_scale[min(t + 1, rounds - 1)]
-    return Draw(now, j, place, level, scale), Draw(coming, row, place_next, level_next, scale_next)
+    return Draw(now, j, slot, level, scale), Draw(coming, row, slot_next, level_next, scale_next)
 
 
 @compiled
