@@ -35,6 +35,7 @@ def test_simulate_in_json_is_what_the_library_says():
     assert out[0]["total_error"] == pytest.approx(
         gs.simulate("dsg", gs.Network.path(6), obs, 30, 8, 2).total_error
     )
+    assert out[0]["exact_total_error"] == pytest.approx(gs.exact("dsg", "path:6", obs, 30).total_error)
 
 
 def test_simulate_with_faults():

@@ -320,7 +320,7 @@ def test_time_goes_as_far_back_as_is_chosen(written: WrittenFleet, browser: Any)
         row = reader._facts.rows()[0].copy()
         row[0] = now - 7200 + 36 * k
         reader._facts.add(row)
-        reader._each.add(reader._each.rows()[0])
+        reader._by_agent.add(reader._by_agent.rows()[0])
     with serving([page]) as server:
         watcher = Watcher(browser, server.address)
         spans = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv as csv_module
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.applications import LikelihoodEstimation, LinearEstimation, PolicyEvaluation, problems
 from gossamer.applications.linear.dealing import check_unique
+from gossamer.arrays import AnyArray
 from gossamer.cli.commands import refuse
 from gossamer.cli.parsing import read_numbers
 from gossamer.errors import InvalidInput, nearest
@@ -27,8 +28,8 @@ def read_sensors(
         if "A" in arrays:
             refuse("target split intercept", "with sensors A, which are not rows of data")
             _needs(path, arrays, "A", "parameter")
-            covariance = arrays.get("covariance", np.array(1.0))
-            covariance = float(covariance) if covariance.ndim == 0 else list(covariance)
+            given = arrays.get("covariance", np.array(1.0))
+            covariance = float(given) if given.ndim == 0 else list(given)
             return LinearEstimation(
                 network, list(arrays["A"]), arrays["parameter"], covariance, weighting=weighting
             )
@@ -36,7 +37,7 @@ def read_sensors(
         refuse("target weighting", "with the arrays X and y")
         if "agent" in arrays:
             refuse("split", "with the array agent, which says which agent holds which row")
-        rule: Any = arrays.get("agent", split)
+        rule = arrays.get("agent", split)
         return LinearEstimation.from_data(
             arrays["X"], arrays["y"], network, rule, intercept=intercept, seed=seed
         )
@@ -52,7 +53,7 @@ def read_rows(
     return LikelihoodEstimation.from_data(_table_with(path, target), target, network, split, **options)
 
 
-def _table_with(path: Path, target: str) -> Mapping[str, Any]:
+def _table_with(path: Path, target: str) -> Mapping[str, AnyArray]:
     """Return the columns of a CSV table, including the target."""
     table = _read_table(path)
     if target not in table:
@@ -112,9 +113,9 @@ def parse_policy_problem(
 def _process(text: str, policy: str, discount: float, seed: int) -> problems.MarkovRewardProcess:
     kind, _, rest = text.partition(":")
     if kind == "gym":
-        table: Any = read_numbers(Path(policy))[1] if policy.endswith(".csv") else policy
+        table = read_numbers(Path(policy))[1] if policy.endswith(".csv") else policy
         return problems.from_gymnasium(rest, table, discount)
-    named: dict[str, Any] = {
+    named: dict[str, Callable[..., problems.MarkovRewardProcess]] = {
         "garnet": problems.garnet,
         "chain": problems.chain,
         "grid-world": problems.grid_world,
@@ -131,12 +132,10 @@ def _process(text: str, policy: str, discount: float, seed: int) -> problems.Mar
     most = 1 if kind == "chain" else 2
     if len(sizes) > most:
         raise InvalidInput(f"{kind} takes at most {most} numbers, got {len(sizes)} in {text!r}")
-    seeded: dict[str, Any] = {"seed": seed} if kind == "garnet" else {}
-    process: problems.MarkovRewardProcess = named[kind](*sizes, **seeded)
-    return process
+    return named[kind](*sizes, **({"seed": seed} if kind == "garnet" else {}))
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
+def _read_npz(path: Path) -> dict[str, AnyArray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
@@ -144,13 +143,13 @@ def _read_npz(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"{path} cannot be read as NPZ: {error}") from error
 
 
-def _needs(path: Path, arrays: Mapping[str, Any], *names: str) -> None:
+def _needs(path: Path, arrays: Mapping[str, object], *names: str) -> None:
     missing = [name for name in names if name not in arrays]
     if missing:
         raise InvalidInput(f"{path} needs the arrays {', '.join(names)}, got {', '.join(arrays) or 'none'}")
 
 
-def _read_table(path: Path) -> dict[str, Any]:
+def _read_table(path: Path) -> dict[str, AnyArray]:
     """Return the columns by name, as numbers if every cell of a column is a number."""
     try:
         rows = [row for row in csv_module.reader(path.read_text().splitlines()) if row]
@@ -162,7 +161,7 @@ def _read_table(path: Path) -> dict[str, Any]:
         if len(row) != len(rows[0]):
             raise InvalidInput(f"{path}, line {number}: {len(rows[0])} cells are needed, got {len(row)}")
     check_unique([name.strip() for name in rows[0]])
-    columns: dict[str, Any] = {}
+    columns: dict[str, AnyArray] = {}
     for name, *cells in zip(*rows, strict=True):
         column = np.array(cells)
         try:

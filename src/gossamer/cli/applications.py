@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,6 +18,8 @@ from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 from gossamer.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
+    from gossamer.arrays import Floats
+    from gossamer.results import Result
     from gossamer.theory import Bound
 
 Methods = Annotated[
@@ -101,7 +103,7 @@ def estimate(
         "Corollary 1", f"sda{KNOWN}", {} if recorded else {t: problem.bound(t) for t in horizons}
     )
     rows = _all_rows(problem, methods, rivals, horizons, trials, seed)
-    records = corollary.beside(rows)
+    records = corollary.added_to(rows)
     what = "distance from the pooled fit" if recorded else "error of the parameter"
     emit(
         records,
@@ -180,7 +182,7 @@ def evaluate_policy(
         reward_std=reward_std,
         seed=seed,
     )
-    solvers: dict[str, Any] = {f"plug-in, {method.label}": method for method in parse_methods(methods)}
+    solvers: dict[str, object] = {f"plug-in, {method.label}": method for method in parse_methods(methods)}
     if rivals:
         solvers["TD, last iterate"] = gs.applications.TemporalDifference()
         solvers["TD, averaged"] = gs.applications.TemporalDifference(step="sqrt", output="average")
@@ -192,7 +194,7 @@ def evaluate_policy(
         for record in task.simulate(solver, horizons, trials, seed, keep=False).records()
     ]
     emit(
-        corollary.beside(rows),
+        corollary.added_to(rows),
         title=f"Largest error of any agent in any state, {problem} on {network.name}, gamma = {task.discount:g}",
         as_json=as_json,
         csv=csv,
@@ -233,20 +235,20 @@ class Corollary(NamedTuple):
         missing = [bound.condition for bound in self.bounds.values() if not bound.applies]
         return [f"{self.name} needs {missing[0]}"] if missing else []
 
-    def beside(self, records: Iterable[Record]) -> list[Record]:
+    def added_to(self, records: Iterable[Record]) -> list[Record]:
         """Return the records with a column for each term, and the note last."""
         rows = {column(name): values for name, values in self.rows().items()}
-        found: list[Record] = []
+        extended: list[Record] = []
         for record in records:
             t, about = record["rounds"], record["method"] == self.method
             missing = self.conditions() if about and t in self.bounds and not self.bounds[t].applies else []
             note = "; ".join(filter(None, [record["note"], *missing]))
             terms = {name: values.get(t) if about else None for name, values in rows.items()}
-            found.append({**{k: v for k, v in record.items() if k != "note"}, **terms, "note": note})
-        return found
+            extended.append({**{k: v for k, v in record.items() if k != "note"}, **terms, "note": note})
+        return extended
 
 
-def _estimation_rows(name: str, result: Any) -> list[Record]:
+def _estimation_rows(name: str, result: Result) -> list[Record]:
     """Return the rows of a run or of exact errors, all with the same columns."""
     return [{key: record.get(key) for key in ESTIMATION} | {"method": name} for record in result.records()]
 
@@ -276,8 +278,8 @@ def _averaged(
     ]
     if len(early) < len(horizons):
         run = problem.simulate(method, horizons[len(early) :], trials, seed)
-        found = _estimation_rows(method.label, run)
-        rows += [{**row, **_fit(problem, held[0])} for row, held in zip(found, run.estimates, strict=True)]
+        errors = _estimation_rows(method.label, run)
+        rows += [{**row, **_fit(problem, held[0])} for row, held in zip(errors, run.estimates, strict=True)]
     return rows
 
 
@@ -308,31 +310,33 @@ def _all_rows(
     return rows
 
 
-def _fit(problem: gs.LinearEstimation, held: Any) -> Record:
+def _fit(problem: gs.LinearEstimation, held: Floats | None) -> Record:
     """Estimates from recorded data: for each parameter the pooled fit and the agents' estimates, (N, d)."""
     if problem.measurements is None:
         return {}
-    found: dict[str, Any] = {}
+    estimates: dict[str, float | None] = {}
     for k, name in enumerate(problem.names):
         value = float(problem.parameter[k])
-        found[f"pooled_fit_{name}"] = value
-        found[f"agent_0_{name}"] = None if held is None else float(held[0, k])
-        found[f"largest_difference_{name}"] = None if held is None else float(abs(held[:, k] - value).max())
-    return found
+        estimates[f"pooled_fit_{name}"] = value
+        estimates[f"agent_0_{name}"] = None if held is None else float(held[0, k])
+        estimates[f"largest_difference_{name}"] = (
+            None if held is None else float(abs(held[:, k] - value).max())
+        )
+    return estimates
 
 
 # -- the screen and plots -----------------------------------------------------------------------------------------
 
 
 def _table(
-    records: Sequence[Record], quantity: str, corollary: Mapping[str, Mapping[int, Any]]
+    records: Sequence[Record], quantity: str, corollary: Mapping[str, Mapping[int, float]]
 ) -> list[Record]:
     """Return one row per method and, below, their reference; at most four horizons fit on a narrow screen."""
-    rows: dict[str, Mapping[int, Any]] = {}
+    rows: dict[str, dict[int, float | str]] = {}
     for record in records:
         value, stderr = record[quantity], plain(record["stderr"])
         words = value if stderr is None else f"{shown(value)} ± {shown(stderr)}"
-        rows.setdefault(record["method"], {})[record["rounds"]] = words  # type: ignore[index]
+        rows.setdefault(record["method"], {})[record["rounds"]] = words
     rows["centralized limit"] = {record["rounds"]: record["centralized_limit"] for record in records}
     return wide({**rows, **corollary}, few(sorted(rows["centralized limit"]), 4))
 

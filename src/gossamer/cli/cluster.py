@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from gossamer.cli.options import AsJson, Csv, Graph, Seed, Weights
 from gossamer.cli.output import emit
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_network
 from gossamer.errors import require
+
+if TYPE_CHECKING:
+    from gossamer.arrays import Floats, Integers
 
 
 def partition(
@@ -68,7 +71,7 @@ def simulate_on_cluster(
     seed: int,
     checkpoint: Path | None,
     every: int,
-) -> Any:
+) -> gs.Simulation[Integers, Floats] | None:
     """Return the result on rank 0, and None on the others."""
     from gossamer.engines.simulate.collective import on_all_ranks
     from gossamer.networks.parts import parts_of

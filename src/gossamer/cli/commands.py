@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from gossamer.errors import GossamerError, InvalidInput
 
-_running: ContextVar[Any] = ContextVar("running", default=None)
-"""Return the context of the running command, which knows the flags that were given."""
+Click: TypeAlias = Any
+"""An object of Click, which newer versions of Typer have inside them, so that its types have no one name."""
+
+_running: ContextVar[Click] = ContextVar("running", default=None)
+"""The context of the running command, which knows the flags that were given."""
 
 
 class FlagCommand(TyperCommand):
     """A command whose errors begin with the flag instead of the name of the parameter."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Click) -> object:
         """Run the command; an error about one of its parameters is reported for the flag."""
         before = _running.set(ctx)
         try:
@@ -46,7 +49,7 @@ def refuse(names: str, why: str) -> None:
             raise InvalidInput(f"{_flag(param)} has no effect {why}; leave it out")
 
 
-def _flag(param: Any) -> str | None:
+def _flag(param: Click) -> str | None:
     """Return the long flag that sets a parameter; None for an argument, which has no flag."""
     return next((option for option in param.opts if option.startswith("--")), None)
 
@@ -54,17 +57,17 @@ def _flag(param: Any) -> str | None:
 class Entry(NamedTuple):
     """A command as shown in the list of commands, and its location: `module:name` inside `gossamer.cli`."""
 
-    place: str
+    location: str
     summary: str
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str) -> Click:
         """Import the command and return it ready to run."""
-        module, _, attribute = self.place.partition(":")
-        found = getattr(import_module(f"gossamer.cli.{module}"), attribute)
-        if not isinstance(found, typer.Typer):
-            function, found = found, typer.Typer(add_completion=False)
-            found.command(name, cls=FlagCommand)(function)
-        command = typer.main.get_command(found)
+        module, _, attribute = self.location.partition(":")
+        loaded = getattr(import_module(f"gossamer.cli.{module}"), attribute)
+        if not isinstance(loaded, typer.Typer):
+            function, loaded = loaded, typer.Typer(add_completion=False)
+            loaded.command(name, cls=FlagCommand)(function)
+        command = typer.main.get_command(loaded)
         command.name = name
         return command
 
@@ -76,7 +79,7 @@ class Deferred(TyperCommand):
         super().__init__(name, help=entry.summary)
         self.entry = entry
 
-    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **options: Any) -> Any:
+    def make_context(self, info_name: str | None, args: list[str], *rest: Click, **options: object) -> Click:
         """Hand over to the command itself, with its own parameters and help."""
         return self.entry.load(self.name or "").make_context(info_name, args, *rest, **options)
 
@@ -85,7 +88,7 @@ def group_of(entries: Mapping[str, Entry]) -> type[TyperGroup]:
     """Return a class for a Typer group that holds these commands, none of them imported."""
 
     class DeferredGroup(TyperGroup):
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options: Click) -> None:
             super().__init__(**options)
             self.commands.update({name: Deferred(name, entry) for name, entry in entries.items()})
 

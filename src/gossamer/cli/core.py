@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -54,6 +54,10 @@ from gossamer.cli.parsing import (
     parse_problem,
 )
 from gossamer.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gossamer.arrays import Floats, Integers
+    from gossamer.engines.results import TrialResult
 
 BESIDE = {
     "theorem_1": "Theorem 1 (SDA)",
@@ -169,7 +173,7 @@ def simulate(
         from gossamer.cli.cluster import simulate_on_cluster
 
         refuse("loss burst delay crash restart join partition data means noise", "with --cluster")
-        found = simulate_on_cluster(
+        on_cluster = simulate_on_cluster(
             graph,
             method,
             rounds,
@@ -181,8 +185,8 @@ def simulate(
             checkpoint,
             every,
         )
-        if found is not None:
-            _show_trials(found, as_json, csv, plot)
+        if on_cluster is not None:
+            _show_trials(on_cluster, as_json, csv, plot)
         return
     refuse("checkpoint every", "without --cluster")
     trials = 100 if trials is None else trials
@@ -197,7 +201,7 @@ def simulate(
         partition=partition,
         names=net.labels,
     )
-    result: Any = gs.simulate(
+    result = gs.simulate(
         parse_method(method),
         net,
         obs,
@@ -212,8 +216,10 @@ def simulate(
         raise typer.Exit(130)
 
 
-def _show_trials(result: Any, as_json: bool, csv: Path | None, plot: Path | None) -> None:
-    known = getattr(result, "beside", None)
+def _show_trials(
+    result: TrialResult[Integers, Floats], as_json: bool, csv: Path | None, plot: Path | None
+) -> None:
+    known = result.quick_expected if isinstance(result, gs.Simulation) else None
     values = [None] * len(result.rounds) if known is None else known.total_error.tolist()
     records = [
         {**record, "exact_total_error": value} for record, value in zip(result.records(), values, strict=True)
@@ -320,7 +326,7 @@ def compare(
 
 def _side_by_side(records: Sequence[Record]) -> list[Record]:
     """Return one row per method and one column per horizon, with the bounds and limits."""
-    rows: dict[str, dict[int, Any]] = {}
+    rows: dict[str, dict[int, float | str]] = {}
     for record in records:
         t = record["rounds"]
         if record["bias"] is not None or record["simulated_error"] is None:

@@ -62,8 +62,8 @@ def server_of(
 
     if fleet is None:
         return Server([playground(command_of)], host, port)
-    places = None if metrics is None else [place.strip() for place in metrics.split(",")]
-    return Server([fleet_page(fleet, places)], host, port)
+    addresses = None if metrics is None else [address.strip() for address in metrics.split(",")]
+    return Server([fleet_page(fleet, addresses)], host, port)
 
 
 def command_of(scenario: Scenario) -> str:

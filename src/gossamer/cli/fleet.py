@@ -136,14 +136,14 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
     from gossamer.agents.config.tables import MethodTable
     from gossamer.cli.parsing import parse_method, split_method
 
-    found = parse_method(text)
-    place, values = split_method(text)
-    if ".py:" not in place:
-        return found, None
+    method = parse_method(text)
+    full_name, values = split_method(text)
+    if ".py:" not in full_name:
+        return method, None
     nothing = next((key for key, value in values.items() if value is None), None)
     if nothing is not None:
         raise InvalidInput(f": fleet.toml cannot hold None; leave {nothing} out", parameter="method")
-    file, _, name = place.rpartition(":")
+    file, _, name = full_name.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 
 
@@ -161,16 +161,16 @@ def renew(
     from gossamer.agents.membership.certificates import Authority, expires
     from gossamer.agents.membership.fleet import Fleet
 
-    found: Fleet = Fleet.read(fleet)
-    authority = Authority.load(fleet.parent / found.certificates)
+    definition: Fleet = Fleet.read(fleet)
+    authority = Authority.load(fleet.parent / definition.certificates)
     if push:
-        _renew_running(fleet, found, authority)
+        _renew_running(fleet, definition, authority)
         return
-    found.certify(fleet.parent)
-    end = expires(fleet.parent / found.certificates / f"{found.agents[0].name}.pem")
+    definition.certify(fleet.parent)
+    end = expires(fleet.parent / definition.certificates / f"{definition.agents[0].name}.pem")
     print(
-        f"{len(found.agents)} certificates renewed, valid until {end:%Y-%m-%d}; copy each to its agent's host, where "
-        "it is taken into use within seconds"
+        f"{len(definition.agents)} certificates renewed, valid until {end:%Y-%m-%d}; copy each to its agent's host, "
+        "where it is taken into use within seconds"
     )
 
 

@@ -33,8 +33,10 @@ def edges(
     if topology is None:
         from gossamer.agents.membership.fleet import Fleet
 
-        found = Fleet.read(fleet)
-        pairs = [(found.member(edge.a).name, found.member(edge.b).name) for edge in found.edges]
+        definition = Fleet.read(fleet)
+        pairs = [
+            (definition.member(edge.a).name, definition.member(edge.b).name) for edge in definition.edges
+        ]
     else:
         from gossamer.agents.membership.hosts import placed, read_hosts
         from gossamer.cli.parsing import parse_network

@@ -139,17 +139,17 @@ def push(
     from gossamer.agents.text import printable
     from gossamer.agents.transports.calling import ask
 
-    found = Fleet.read(fleet)
+    definition = Fleet.read(fleet)
     try:
         signed = roster_path(fleet).read_bytes()
     except OSError:
         raise InvalidInput(f"there is no {roster_path(fleet)}; make one with `gossamer fleet sign`") from None
-    tls = operator_files(fleet, found)
+    tls = operator_files(fleet, definition)
     problem = ""
-    for member in [found.member(to)] if to else found.agents:
+    for member in [definition.member(to)] if to else definition.agents:
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         try:
-            print(printable(ask(tls, found.fleet, contact, signed).decode(errors="replace")))
+            print(printable(ask(tls, definition.fleet, contact, signed).decode(errors="replace")))
         except OSError as error:
             problem = f"{member.name}: {error}"
             continue
@@ -165,22 +165,22 @@ def roster(
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.agents.membership.roster import roster_path
 
-    found = Fleet.read(fleet)
-    signed = signed_roster(fleet, found)
-    print(f"{found.fleet}: epoch {found.epoch}, {_count(found)}")
+    definition = Fleet.read(fleet)
+    signed = signed_roster(fleet, definition)
+    print(f"{definition.fleet}: epoch {definition.epoch}, {_count(definition)}")
     if signed is None:
         print(f"no roster: there is no {roster_path(fleet)}; make one with `gossamer fleet sign`")
-    elif signed == found.roster:
+    elif signed == definition.roster:
         print(f"{roster_path(fleet)}: epoch {signed.epoch}, the signature of the fleet's authority is good")
     else:
         print(
             f"{roster_path(fleet)}: epoch {signed.epoch}, signed, but {fleet} says otherwise; "
             "sign that with `gossamer fleet sign`"
         )
-    _table(found)
+    _table(definition)
 
 
-def _table(found: Fleet) -> None:
+def _table(fleet: Fleet) -> None:
     from rich import box
     from rich.table import Table
 
@@ -189,10 +189,10 @@ def _table(found: Fleet) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for heading in ("id", "agent", "endpoint", "certificate", "neighbors"):
         table.add_column(heading, justify="right" if heading == "id" else "left")
-    for member in found.agents:
-        near = " ".join(found.member(j).name for j in sorted(found.weights[member.id]))
+    for member in fleet.agents:
+        near = " ".join(fleet.member(j).name for j in sorted(fleet.weights[member.id]))
         table.add_row(str(member.id), member.name, member.endpoint, member.certified, near)
-    for gone in found.left:
+    for gone in fleet.left:
         kept = "its data stayed" if gone.keep else "with its data"
         table.add_row(str(gone.id), gone.name, f"left in epoch {gone.epoch}, {kept}", "", "", style="dim")
     console().print(table)
@@ -213,9 +213,9 @@ def _change(path: Path, step: Callable[[Fleet], Fleet]) -> None:
     )
 
 
-def _count(found: Fleet) -> str:
-    edges = len(found.edges)
-    return f"{len(found.agents)} agents, {edges} edge{'' if edges == 1 else 's'}"
+def _count(fleet: Fleet) -> str:
+    edges = len(fleet.edges)
+    return f"{len(fleet.agents)} agents, {edges} edge{'' if edges == 1 else 's'}"
 
 
 COMMANDS: Sequence[Callable[..., None]] = (

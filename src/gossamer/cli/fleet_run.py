@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -278,7 +278,7 @@ def _become_agent(
     every: str | None,
     report: str | None,
     insecure: bool,
-    faults: dict[str, Any],
+    faults: Mapping[str, str | Iterable[str] | None],
     **others: Any,
 ) -> None:
     from gossamer.agents.host.options import Options
@@ -286,10 +286,10 @@ def _become_agent(
     from gossamer.cli.faults import agent_faults
 
     # Mistakes are reported here as plain text; from then on, everything is JSON.
-    found = Fleet.read(fleet)
-    me = found.member(id_)
-    found.settings(me.id, fleet.parent, insecure=insecure)
-    found.source(me.id, source, others["end"])
+    definition = Fleet.read(fleet)
+    me = definition.member(id_)
+    definition.settings(me.id, fleet.parent, insecure=insecure)
+    definition.source(me.id, source, others["end"])
     options = Options(
         fleet=str(fleet),
         agent=id_,
@@ -297,7 +297,7 @@ def _become_agent(
         every=seconds_of("rounds.every", "--every", every),
         insecure=insecure,
         report=seconds_of("logging.report", "--report", report),
-        faults=agent_faults(found, **faults),
+        faults=agent_faults(definition, **faults),
         **others,
     )
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would only wait, and cost time to start

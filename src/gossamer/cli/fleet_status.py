@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,19 +40,19 @@ def status(
     from gossamer.agents.host.status import worst_first
     from gossamer.agents.membership.fleet import Fleet
 
-    found = Fleet.read(fleet)
+    definition = Fleet.read(fleet)
     addresses = None if metrics is None else [address.strip() for address in metrics.split(",")]
     seconds = checks.number("timeout", duration("--timeout", timeout), above=0)
-    agents = worst_first(survey(found, fleet.parent, addresses, timeout=seconds))
+    agents = worst_first(survey(definition, fleet.parent, addresses, timeout=seconds))
     if as_json:
         print(json.dumps([_row(agent) for agent in agents], indent=2))
     else:
-        console().print(fleet_table(found.network or found.fleet, agents))
+        console().print(fleet_table(definition.network or definition.fleet, agents))
     seen = [agent.state for agent in agents if agent.state != "unknown"]
     if not seen or any(state != "running" for state in seen):
         raise typer.Exit(1)
 
 
-def _row(agent: AgentStatus) -> dict[str, Any]:
+def _row(agent: AgentStatus) -> dict[str, object]:
     known = {"agent": agent.member.id, "name": agent.member.name, **agent.details}
     return {**known, "problem": agent.problem, "state": agent.state}

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """Return a value for JSON and CSV: NumPy types become Python types, infinities and NaN become None."""
     if hasattr(value, "tolist"):  # a NumPy scalar or array, without loading NumPy to ask
         value = value.tolist()
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value as text for people."""
     if hasattr(value, "tolist"):
         value = value.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from gossamer.cli.formatting import plain, shown
 from gossamer.cli.options import AsJson, Csv, Graph, Loss, Plot, Rounds, Seed, Trials, Weights
 from gossamer.cli.output import Record, emit, few, present, save_plot, wide
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
+
+if TYPE_CHECKING:
+    from gossamer.applications.likelihood.inference import Summary
 
 
 def learn(
@@ -102,7 +105,7 @@ def learn(
     )
     faults = None if loss is None else parse_faults(loss=loss)
     horizons = sorted(set(parse_horizons(rounds)))
-    runs: Any = problem.simulate(parse_methods(methods), horizons, trials, seed, faults=faults)
+    runs = problem.simulate(parse_methods(methods), horizons, trials, seed, faults=faults)
     if rivals:
         steps = (1.0, None) if tune else (1.0,)
         kinds = (gs.applications.DSGD, gs.applications.DSGT)
@@ -128,7 +131,7 @@ def learn(
 
 def _table(records: Sequence[Record]) -> list[Record]:
     """Return one row per method: multiples of the centralized error, and the bytes sent up to the last horizon."""
-    rows: dict[str, dict[int, Any]] = {}
+    rows: dict[str, dict[int, float | str]] = {}
     for record in records:
         error = plain(record["over_limit_stderr"])
         value = shown(record["over_limit"])
@@ -156,13 +159,13 @@ def _fit(
 
     every = RIVALS if rivals and problem.differentiable else RIVALS[:1]
     fits = problem.compare_fits(every, rounds)
-    found = fits.fits[0]
-    summary = found.summary(robust=robust or None)
+    newton = fits.fits[0]
+    summary = newton.summary(robust=robust or None)
     extra = {**_accuracy(summary), **_figures(summary)}
-    best = {name: float(value) for name, value in zip(found.names, found.estimates[0], strict=True)}
+    best = {name: float(value) for name, value in zip(newton.names, newton.estimates[0], strict=True)}
     records = [
         {**row, **{f"agent_0_{k}": v for k, v in best.items()}, **extra}
-        if row["method"] == found.method
+        if row["method"] == newton.method
         else {**row, **dict.fromkeys(f"agent_0_{k}" for k in best), **dict.fromkeys(extra)}
         for row in fits.records()
     ]
@@ -182,7 +185,7 @@ def _fit(
     if not as_json:
         emit(
             summary.records(),
-            title=f"Parameters of agent 0 after {int(found.rounds[-1])} rounds of Newton's method",
+            title=f"Parameters of agent 0 after {int(newton.rounds[-1])} rounds of Newton's method",
             columns=list(summary.shown),
             headings={
                 "standard_error": "std error",
@@ -192,7 +195,7 @@ def _fit(
             },
             notes=[
                 *summary.notes,
-                f"agents differ by at most {found.disagreement:.1e}",
+                f"agents differ by at most {newton.disagreement:.1e}",
                 ", ".join(
                     f"{name.replace('_', ' ')} {shown(value)}" for name, value in _figures(summary).items()
                 ),
@@ -202,12 +205,12 @@ def _fit(
         save_plot(fits.plot, plot, as_json)
 
 
-def _figures(summary: Any) -> Record:
+def _figures(summary: Summary) -> Record:
     """Return the statistics of the whole model that its family has."""
     return {name: value for name, value in summary.figures.items() if value == value}
 
 
-def _accuracy(summary: Any) -> Record:
+def _accuracy(summary: Summary) -> Record:
     """Return both standard errors of every parameter, by name."""
     return {
         f"{kind}_{row['parameter']}": row[kind]

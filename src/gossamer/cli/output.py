@@ -45,8 +45,8 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
 def screen() -> Console:
     """Return the console of standard output; if that is not a terminal, it is wide enough for any table."""
-    found = console()
-    return found if found.is_terminal else console(width=160)
+    terminal = console()
+    return terminal if terminal.is_terminal else console(width=160)
 
 
 def task_text() -> TextColumn:
@@ -100,7 +100,7 @@ def present(
         save_plot(result.plot, plot, as_json)
 
 
-def save_plot(draw: Callable[[], Any], path: Path, as_json: bool) -> None:
+def save_plot(draw: Callable[[], object], path: Path, as_json: bool) -> None:
     """Write the figure that `draw` creates, and confirm it."""
     from matplotlib import pyplot as plt
 
@@ -124,7 +124,7 @@ def few(values: Sequence[int], most: int) -> list[int]:
     return [values[round(k * (len(values) - 1) / max(count - 1, 1))] for k in range(count)]
 
 
-def wide(rows: Mapping[str, Mapping[int, Any]], horizons: Sequence[int]) -> list[Record]:
+def wide(rows: Mapping[str, Mapping[int, float | str]], horizons: Sequence[int]) -> list[Record]:
     """Return one row per method and one column per horizon, for the screen."""
     return [{"method": name, **{f"T={t}": values.get(t) for t in horizons}} for name, values in rows.items()]
 
@@ -191,7 +191,7 @@ class writing:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, OSError) and not isinstance(error, OutputError):
             raise OutputError(
                 f"{self.path} cannot be written ({error.strerror or error}); choose a file in a folder you can write to"

@@ -6,7 +6,7 @@ import ast
 import csv
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import gossamer as gs
 from gossamer.cli.commands import refuse
@@ -51,7 +51,7 @@ def parse_method(text: str) -> gs.Method:
     return build(load_class(name), values)
 
 
-def split_method(text: str) -> tuple[str, dict[str, Any]]:
+def split_method(text: str) -> tuple[str, dict[str, object]]:
     """Split a text into the name of a method, which contains a colon if it is user-defined, and its parameters."""
     name, rest = re.fullmatch(r"([^=]*\.py:[^:]*|[^:]*)(?::(.*))?", text, re.DOTALL).groups()  # type: ignore[union-attr]
     values = {}
@@ -79,7 +79,7 @@ def _split(separator: str, text: str) -> list[str]:
     return [part for part in re.split(rf"(?:{separator})(?![^\[(]*[\])])", text) if part.strip()]
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """Return a number, True, False, None or a list if the text is one, otherwise the text itself."""
     try:
         return ast.literal_eval(text.capitalize() if text in ("true", "false", "none") else text)

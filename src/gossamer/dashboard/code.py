@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import gossamer as gs
 from gossamer.dashboard.scenario import HORIZONS, Scenario
@@ -52,7 +51,7 @@ def to_python(scenario: Scenario) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _method(name: str, values: Mapping[str, Any]) -> str:
+def _method(name: str, values: Mapping[str, object]) -> str:
     given = ", ".join(f"{key}={value!r}" for key, value in values.items())
     return f"gs.{gs.METHODS[name].__name__}({given})"
 
@@ -73,7 +72,7 @@ def _network(scenario: Scenario) -> str:
     if kind == "dropout":
         return f"gs.ChangingNetwork.dropout({', '.join([_by_name(first, seed), *named, f'seed={seed}'])})"
     if kind == "switching":
-        bases = ", ".join(_by_name(each, seed) for each in first.split("+"))
+        bases = ", ".join(_by_name(base, seed) for base in first.split("+"))
         return f"gs.ChangingNetwork.switching({', '.join([f'[{bases}]', *named])})"
     return _by_name(text, seed, weights)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,7 +101,7 @@ class Recent:
         lost = self._change(lambda reading: reading.lost.get(neighbor, 0))
         return min(max(lost / self.rate, 0.0), 1.0)
 
-    def _change(self, count: Any) -> float:
+    def _change(self, count: Callable[..., float]) -> float:
         """Return how much a counter grows per second; nan while that is unknown."""
         if len(self._readings) < 2:
             return math.nan
@@ -159,12 +159,12 @@ class FleetReader:
     fleet: Fleet = field(init=False)
     _problem: str = ""
     _number: int = 0
-    _stamp: tuple[Any, ...] = ()
+    _stamp: tuple[object, ...] = ()
     _recent: dict[str, Recent] = field(default_factory=dict)
     _states: dict[str, str] = field(default_factory=dict)
     _reasons: list[str] = field(default_factory=list)
     _facts: History = field(default_factory=History)
-    _each: History = field(default_factory=History)
+    _by_agent: History = field(default_factory=History)
     _events: deque[Change] = field(default_factory=lambda: deque(maxlen=EVENTS))
     _order: list[str] = field(default_factory=list)
 
@@ -197,7 +197,7 @@ class FleetReader:
             losses={agent.member.name: self._losses(agent) for agent in agents},
             facts=self._facts.rows(),
             reasons=tuple(self._reasons),
-            agents_over_time=self._each.rows(),
+            agents_over_time=self._by_agent.rows(),
             events=tuple(self._events),
             notes=notes(agents),
             summary=said,
@@ -216,7 +216,7 @@ class FleetReader:
             self._problem = f"still showing epoch {self.fleet.epoch}: {error}"
         self._stamp = stamp
 
-    def _stamps(self) -> tuple[Any, ...]:
+    def _stamps(self) -> tuple[object, ...]:
         return tuple(_stamp(path) for path in (self.path, roster_path(self.path)))
 
     def _rearrange(self, names: list[str]) -> None:
@@ -224,7 +224,7 @@ class FleetReader:
         if names == self._order:
             return
         before = {name: k for k, name in enumerate(self._order)}
-        self._each.rearrange(np.array([before.get(name, -1) for name in names], dtype=np.int64))
+        self._by_agent.rearrange(np.array([before.get(name, -1) for name in names], dtype=np.int64))
         self._order = names
         self._recent = {name: self._recent.get(name) or Recent() for name in names}
 
@@ -242,15 +242,15 @@ class FleetReader:
     def _tell(self, agents: Sequence[AgentStatus], now: float) -> None:
         """Record which agents joined, left or changed their state."""
         states = {agent.member.name: agent.state for agent in agents}
-        told: dict[str, dict[str, str]] = {}  # what happened, to whom, and why
+        events: dict[str, dict[str, str]] = {}  # what happened, to whom, and why
         if self._number > 1:
-            told[_LEFT] = {name: "" for name in self._states if name not in states}
-            told[_JOINED] = {name: "" for name in states if name not in self._states}
+            events[_LEFT] = {name: "" for name in self._states if name not in states}
+            events[_JOINED] = {name: "" for name in states if name not in self._states}
         for agent in agents:
             name, before = agent.member.name, self._states.get(agent.member.name)
             if agent.state != before and (before is not None or agent.state not in _CALM):
-                told.setdefault(agent.state, {})[name] = agent.problem
-        for what, whom in told.items():
+                events.setdefault(agent.state, {})[name] = agent.problem
+        for what, whom in events.items():
             if len(whom) > CROWD:
                 reasons = set(whom.values())
                 whom = {f"{len(whom)} agents": reasons.pop() if len(reasons) == 1 else ""}
@@ -262,9 +262,9 @@ class FleetReader:
         self, agents: Sequence[AgentStatus], rates: Floats, spread: float | None, now: float
     ) -> None:
         """Add this moment to the history, without agents that publish nothing."""
-        here = np.array([agent.state in SPEAKING for agent in agents])
+        speaking = np.array([agent.state in SPEAKING for agent in agents])
         estimates, errors = (
-            np.where(here, [_first(value) for value in values], np.nan)
+            np.where(speaking, [_first(value) for value in values], np.nan)
             for values in ([a.estimate for a in agents], [a.standard_error for a in agents])
         )
         refused: dict[str, float] = {}
@@ -281,7 +281,7 @@ class FleetReader:
         for values in (estimates, errors, rates):
             row += quantiles(values)
         self._facts.add(np.array(row + [refused.get(why, 0.0) for why in self._reasons]))
-        self._each.add(np.array([estimates, errors, rates]))
+        self._by_agent.add(np.array([estimates, errors, rates]))
 
 
 def quantiles(values: Floats) -> list[float]:
@@ -294,9 +294,9 @@ def _first(values: tuple[float | None, ...]) -> float:
     return math.nan if not values or values[0] is None else values[0]
 
 
-def _stamp(path: Path) -> Any:
+def _stamp(path: Path) -> object:
     try:
-        found = path.stat()
+        about = path.stat()
     except OSError as error:
         return error.errno
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return about.st_mtime_ns, about.st_size, about.st_ino

@@ -12,11 +12,10 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -132,7 +131,7 @@ class FleetWatch:
                         InvalidInput('a page must ask for "next" or "look"; it can only see')
                     )
 
-        tasks = [asyncio.create_task(each()) for each in (push, listen)]
+        tasks = [asyncio.create_task(loop()) for loop in (push, listen)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -149,7 +148,7 @@ class FleetFrames:
     def __init__(self, view: FleetView, directory: Path, before: FleetFrames | None = None) -> None:
         self.view = view
         self._directory = directory
-        self._place = {agent.member.name: k for k, agent in enumerate(view.agents)}
+        self._numbers = {agent.member.name: k for k, agent in enumerate(view.agents)}
         self._positions: AnyArray = (
             before._positions
             if before is not None and before._wiring == self._wiring
@@ -163,12 +162,12 @@ class FleetFrames:
         return [(names[edge.a], names[edge.b]) for edge in self.view.fleet.edges]
 
     @cached_property
-    def _wiring(self) -> tuple[Any, ...]:
-        return tuple(self._place), tuple(self._links)
+    def _wiring(self) -> tuple[object, ...]:
+        return tuple(self._numbers), tuple(self._links)
 
     def _laid_out(self, before: FleetFrames | None) -> AnyArray:
-        known = {} if before is None else dict(zip(before._place, before._positions, strict=True))
-        return fleet_places(self._shape, list(self._place), self._links, known)
+        known = {} if before is None else dict(zip(before._numbers, before._positions, strict=True))
+        return fleet_places(self._shape, list(self._numbers), self._links, known)
 
     @property
     def _shape(self) -> str:
@@ -191,10 +190,10 @@ class FleetFrames:
             "summary": _json(view.summary),
             "notes": [*([view.problem] if view.problem else []), *view.notes],
             "events": view.events[-SHOWN_EVENTS:],
-            "names": list(self._place),
+            "names": list(self._numbers),
             "states": [agent.state for agent in agents],
             "problems": [agent.problem for agent in agents],
-            "worst": [self._place[agent.member.name] for agent in worst_first(map(_coarse, agents))],
+            "worst": [self._numbers[agent.member.name] for agent in worst_first(map(_coarse, agents))],
             "linkStates": LINKS,
             "square": is_regular(self._shape),
             "facts": [*FACTS, *view.reasons],
@@ -206,11 +205,11 @@ class FleetFrames:
 
     def _refused(self) -> dict[str, int]:
         """Return the number of refused messages by reason, as reported by the agents."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for agent in self.view.agents:
             for why, count in agent.details.get("rejected", {}).items() if agent.state in SPEAKING else ():
-                found[why] = found.get(why, 0) + count
-        return found
+                counts[why] = counts.get(why, 0) + count
+        return counts
 
     def _now(self) -> dict[str, AnyArray]:
         agents = self.view.agents
@@ -244,7 +243,7 @@ class FleetFrames:
     def _edges(self) -> dict[str, AnyArray]:
         """Return the links as both ends see them; if they differ, the worse state."""
         by_name = {agent.member.name: agent for agent in self.view.agents}
-        ends = [(self._place[a], self._place[b]) for a, b in self._links]
+        ends = [(self._numbers[a], self._numbers[b]) for a, b in self._links]
         said = [(*self._said(by_name[a], b), *self._said(by_name[b], a)) for a, b in self._links]
         numbers = np.array(said, dtype=np.float64).reshape(-1, 2, 3)
         worst = np.fmax(numbers[:, 0], numbers[:, 1])
@@ -257,11 +256,11 @@ class FleetFrames:
 
     def _said(self, agent: AgentStatus, neighbor: str) -> tuple[float, float, float]:
         """Return what an agent reports about a neighbor: its state, its loss, and the time since it was heard."""
-        found = agent.details.get("neighbors", {}).get(neighbor)
-        if agent.state not in SPEAKING or found is None:
+        link = agent.details.get("neighbors", {}).get(neighbor)
+        if agent.state not in SPEAKING or link is None:
             return math.nan, math.nan, math.nan
-        state = LINKS.index(found["state"]) if found.get("state") in LINKS else 0
-        heard = found.get("last_heard")
+        state = LINKS.index(link["state"]) if link.get("state") in LINKS else 0
+        heard = link.get("last_heard")
         age = math.nan if heard is None else heard + max(self.view.time - agent.details["at"], 0.0)
         return state, self.view.losses[agent.member.name].get(neighbor, math.nan), age
 
@@ -269,8 +268,8 @@ class FleetFrames:
         view = self.view
         facts = view.facts.T.copy()
         facts[[k for k, name in enumerate(FACTS) if name.startswith("estimate")]] -= center
-        each = view.agents_over_time[:, :2].transpose(1, 2, 0)  # estimate and error, by agent, over time
-        lines = each if len(view.agents) <= LINES else each[:, :0]
+        curves = view.agents_over_time[:, :2].transpose(1, 2, 0)  # estimate and error, by agent, over time
+        lines = curves if len(view.agents) <= LINES else curves[:, :0]
         lines = np.array([lines[0] - center, lines[1]], dtype=np.float32)
         return {
             "times": view.facts[:, 0].copy(),
@@ -280,7 +279,7 @@ class FleetFrames:
 
     def agent(self, name: str) -> bytes:
         """Return the details of one agent: what it publishes, its history, and the end of its log."""
-        k = self._place.get(name)
+        k = self._numbers.get(name)
         if k is None:
             return packed({"type": "agent", "name": name, "missing": True})
         status = self.view.agents[k]
@@ -302,16 +301,16 @@ class FleetFrames:
         over_time = self.view.agents_over_time[:, :, k].T
         return packed(header, times=self.view.facts[:, 0].copy(), estimate=over_time[0], error=over_time[1])
 
-    def _log(self, agent: AgentStatus) -> dict[str, Any]:
+    def _log(self, agent: AgentStatus) -> dict[str, object]:
         """Return the end of an agent's log, or why there is none."""
         file = self._directory / LOGS / f"{agent.member.name}.log"
         try:
             lines = tail(file, LOG_BYTES)[-LOG_LINES:]
         except FileNotFoundError:
-            here = "pid" in agent.details
+            local = "pid" in agent.details
             why = (
                 f"There is no {LOGS}/{file.name} here: an agent that runs by itself logs to its standard error."
-                if here
+                if local
                 else f"Its log is on its own host, {agent.member.host}."
             )
             return {"log": [], "logProblem": why}
@@ -323,28 +322,28 @@ class FleetFrames:
 def _coarse(agent: AgentStatus) -> AgentStatus:
     """Return the agent with its distance in whole standard errors, so that agents that agree do not keep changing
     places."""
-    error = max((each for each in agent.standard_error if each), default=0.0)
+    error = max((value for value in agent.standard_error if value), default=0.0)
     return replace(agent, distance=agent.distance // error) if agent.distance and error > 0 else agent
 
 
 def _entry(line: str) -> dict[str, str]:
     """Parse a line of a log: its time, level, logger, message and further fields."""
     try:
-        found = json.loads(line)
-        known = {key: str(found.pop(key)) for key in ("time", "level", "message")}
+        entry = json.loads(line)
+        known = {key: str(entry.pop(key)) for key in ("time", "level", "message")}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {"time": "", "level": "", "message": line, "more": ""}
-    more = "\n".join(f"{key}: {value}" for key, value in found.items() if key not in ("agent", "logger"))
+    more = "\n".join(f"{key}: {value}" for key, value in entry.items() if key not in ("agent", "logger"))
     return {**known, "more": more}
 
 
-def _column(values: Any) -> Floats:
+def _column(values: Iterable[Iterable[float | None]]) -> Floats:
     """Return the first of each of some lists of numbers, nan for an empty one."""
     firsts = [next(iter(value), None) for value in values]
     return np.array([math.nan if first is None else first for first in firsts], dtype=np.float64)
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     """Return a value for JSON: NaN and infinities become null."""
     if isinstance(value, dict):
         return {str(key): _json(item) for key, item in value.items()}

@@ -9,7 +9,6 @@ arrays    one after the other, each padded to a multiple of 8
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ KINDS = {"f4": "<f4", "f8": "<f8", "u1": "u1", "u2": "<u2", "u4": "<u4"}
 """Types that a page can read, by their names in the header."""
 
 
-def packed(header: dict[str, Any], **arrays: AnyArray) -> bytes:
+def packed(header: dict[str, object], **arrays: AnyArray) -> bytes:
     """Return a message with the header and the arrays by name; NaN and infinities in the header become null."""
     listed, parts = [], []
     for name, values in arrays.items():
@@ -30,15 +29,15 @@ def packed(header: dict[str, Any], **arrays: AnyArray) -> bytes:
     return _padded(len(text).to_bytes(4, "little") + text) + b"".join(parts)
 
 
-def unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+def unpacked(message: bytes) -> tuple[dict[str, object], dict[str, AnyArray]]:
     """Return the header and the arrays of a message, as a page reads them."""
     size = int.from_bytes(message[:4], "little")
     header = json.loads(message[4 : 4 + size])
-    place, arrays = _rounded(4 + size), {}
+    offset, arrays = _rounded(4 + size), {}
     for name, kind, shape in header.pop("arrays"):
         count = int(np.prod(shape))
-        arrays[name] = np.frombuffer(message, KINDS[kind], count, place).reshape(shape)
-        place += _rounded(arrays[name].nbytes)
+        arrays[name] = np.frombuffer(message, KINDS[kind], count, offset).reshape(shape)
+        offset += _rounded(arrays[name].nbytes)
     return header, arrays
 
 

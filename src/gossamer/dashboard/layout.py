@@ -38,8 +38,8 @@ def fleet_places(
 
     The layout of a fleet is computed once and then shown for a long time, so this may take a few seconds.
     """
-    place = {agent: k for k, agent in enumerate(agents)}
-    edges = np.array([(place[a], place[b]) for a, b in links], dtype=np.int64).reshape(-1, 2)
+    number = {agent: k for k, agent in enumerate(agents)}
+    edges = np.array([(number[a], number[b]) for a, b in links], dtype=np.int64).reshape(-1, 2)
     if before:
         positions = computed(len(agents), edges, _start(agents, links, before), 2 * FEW)
     else:
@@ -73,9 +73,9 @@ def _upright(positions: Floats) -> Floats:
 
     return min(
         map(turned, np.radians(np.arange(0, 180, 2))),
-        key=lambda each: (
-            round(float(np.prod(np.ptp(each, axis=0))), 6),
-            np.ptp(each[:, 1]) > np.ptp(each[:, 0]),
+        key=lambda points: (
+            round(float(np.prod(np.ptp(points, axis=0))), 6),
+            np.ptp(points[:, 1]) > np.ptp(points[:, 0]),
         ),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 from gossamer.dashboard.presets import PRESETS
 from gossamer.dashboard.scenario import Scenario, catalog
@@ -30,7 +29,7 @@ def playground(command_of: Callable[[Scenario], str]) -> Page:
 
         try:
             async for message in channel:
-                kind, which = message["type"], message.get("id")
+                kind, which = str(message["type"]), message.get("id")
                 try:
                     if kind == "cancel":
                         await end("run")
@@ -54,7 +53,7 @@ def playground(command_of: Callable[[Scenario], str]) -> Page:
     return Page("/", "index.html", play, workers.ready)
 
 
-async def _relay(channel: Channel, workers: Workers, job: dict[str, Any]) -> None:
+async def _relay(channel: Channel, workers: Workers, job: dict[str, object]) -> None:
     """Pass on a job's frames; "done" is sent when its worker is free for the next job."""
     try:
         async with contextlib.aclosing(workers.run(job)) as frames:

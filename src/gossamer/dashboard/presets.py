@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-PRESETS: list[dict[str, Any]] = [
+PRESETS: list[dict[str, object]] = [
     {
         "name": "The price of a burn-in",
         "sentence": "SDA discards the first half of the rounds: it has no answer until then, and more than twice a "

@@ -6,17 +6,17 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 import gossamer as gs
-from gossamer.arrays import AnyArray, Floats
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.comparison.points import THEOREMS
 from gossamer.dashboard.code import to_python
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import is_regular, places
 from gossamer.dashboard.scenario import Scenario
+from gossamer.engines.results import TrialResult
 from gossamer.errors import GossamerError
 
 LENGTHS = "each point of the curves is a run of that many rounds"
@@ -26,7 +26,7 @@ FACTS_UP_TO = 1500
 """Largest number of agents for which eigenvalues are shown; for larger networks they take seconds."""
 
 
-def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
+def frames_of(job: dict[str, object]) -> Iterator[bytes]:
     """Yield the frames of a job {"id": ..., "scenario": ...}; a job that fails ends with an error frame.
 
     With {"python": true} the result is the scenario as code.
@@ -50,7 +50,8 @@ def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
         yield packed({"type": "error", "id": which, "message": message})
 
 
-Part = tuple[str, dict[str, Any], dict[str, AnyArray]]
+Part = tuple[str, dict[str, object], dict[str, AnyArray]]
+"""The type, the header and the arrays of a frame."""
 
 
 def _parts(scenario: Scenario) -> Iterator[Part]:
@@ -82,7 +83,7 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
 def _network(scenario: Scenario, network: gs.Network | gs.ChangingNetwork, streams: gs.Observations) -> Part:
     """Return positions, links and the true means and average."""
     positions = places(network, scenario.network, scenario.rounds)
-    header: dict[str, Any] = {
+    header: dict[str, object] = {
         "name": network.name,
         "agents": network.agents,
         "rounds": scenario.rounds,
@@ -115,7 +116,7 @@ def _simulated(
     scenario: Scenario,
     faults: gs.faults.Faults | None,
     keep: str,
-) -> Any:
+) -> TrialResult[Integers, Floats]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return gs.simulate(
@@ -154,7 +155,7 @@ def _run(
     return "run", header, {"estimates": estimates}
 
 
-def _notes(run: Any, method: gs.Method) -> list[str]:
+def _notes(run: TrialResult[Integers, Floats], method: gs.Method) -> list[str]:
     said = run.records()[-1]["note"]
     return [*(said.split("; ") if said else []), *([] if method.anytime else [LENGTHS])]
 
@@ -187,12 +188,12 @@ def _expected(
 
 def _limits(
     network: gs.Network | gs.ChangingNetwork, streams: gs.Observations, horizons: list[int]
-) -> dict[str, Any]:
+) -> dict[str, list[float | None]]:
     rounds = np.array(horizons)
-    found: dict[str, Any] = {"centralized": _numbers(gs.theory.centralized_limit(streams, rounds))}
+    limits = {"centralized": _numbers(gs.theory.centralized_limit(streams, rounds))}
     if isinstance(network, gs.Network):
-        found["network"] = _numbers(gs.theory.network_limit(network, streams, rounds))
-    return found
+        limits["network"] = _numbers(gs.theory.network_limit(network, streams, rounds))
+    return limits
 
 
 def _numbers(values: Floats | list[float]) -> list[float | None]:

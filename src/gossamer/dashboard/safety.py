@@ -12,7 +12,6 @@ import hmac
 import ipaddress
 import socket
 from http.cookies import CookieError, SimpleCookie
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -134,7 +133,7 @@ def _refuse(text: str, live: bool) -> ASGIApp:
 def _hardened(send: Send) -> Send:
     async def hardened(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers: Any = MutableHeaders(scope=message)
+            headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value
         await send(message)

@@ -12,7 +12,7 @@ import binascii
 import inspect
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -49,8 +49,9 @@ CHANGING = {
 }
 """Changing networks by name, with initial parameters."""
 
-MethodWords = tuple[str, Mapping[str, Any]]
-Events = tuple[Mapping[str, Any], ...]
+MethodWords = tuple[str, Mapping[str, object]]
+Events = tuple[object, ...]
+"""JSON of faults, see `gs.faults.from_json`."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Scenario:
     file: tuple[str, str] | None = None
 
     @classmethod
-    def of(cls, state: Any) -> Scenario:
+    def of(cls, state: object) -> Scenario:
         """Return the validated scenario that a page describes; its network is checked when it is built."""
         if not isinstance(state, dict):
             raise InvalidInput(f"a scenario must be a JSON object, got {checks.brief(state)}")
@@ -138,9 +139,9 @@ def _built(
     return parse_network(text, weights, seed)
 
 
-def _checked(state: dict[str, Any]) -> dict[str, Any]:
+def _checked(state: dict[str, object]) -> dict[str, Any]:
     """Return the entries of a scenario that are present, normalized."""
-    kinds = {
+    kinds: dict[str, Callable[[object], object]] = {
         "network": _text,
         "weights": _text,
         "methods": _methods,
@@ -151,48 +152,50 @@ def _checked(state: dict[str, Any]) -> dict[str, Any]:
         "noise": lambda value: checks.choice("noise", value, NOISE),
         "std": lambda value: checks.number("std", value, least=0, most=1e9),
         "events": _events,
-        "forks": lambda value: tuple(_events(each) for each in _few("forks", value, MOST_FORKS)),
+        "forks": lambda value: tuple(_events(events) for events in _few("forks", value, MOST_FORKS)),
         "file": _file,
     }
     return {name: check(state[name]) for name, check in kinds.items() if name in state}
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str) or len(value) > 200:
         raise InvalidInput(f"a name is needed, got {checks.brief(value)}")
     return value.strip()
 
 
-def _few(name: str, value: Any, most: int) -> list[Any]:
-    found = checks.listed(name, value)
-    if len(found) > most:
-        raise InvalidInput(f"a playground has at most {most} {name}, got {len(found)}")
-    return found
+def _few(name: str, value: object, most: int) -> list[object]:
+    entries = checks.listed(name, value)
+    if len(entries) > most:
+        raise InvalidInput(f"a playground has at most {most} {name}, got {len(entries)}")
+    return entries
 
 
-def _events(value: Any) -> Events:
-    found = tuple(_few("events", value, MOST_EVENTS))
-    for event in found:
+def _events(value: object) -> Events:
+    events = tuple(_few("events", value, MOST_EVENTS))
+    for event in events:
         gs.faults.from_json(event)
-    return found
+    return events
 
 
-def _methods(value: Any) -> tuple[MethodWords, ...]:
-    found = _few("methods", value, MOST_METHODS)
-    if not found:
+def _methods(value: object) -> tuple[MethodWords, ...]:
+    pairs = _few("methods", value, MOST_METHODS)
+    if not pairs:
         raise InvalidInput("a playground needs a method, got none")
-    for pair in found:
+    methods: list[MethodWords] = []
+    for pair in pairs:
         if not (isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
             raise InvalidInput(f"a method is a name and its parameters, got {checks.brief(pair)}")
-        build(gs.METHODS[checks.choice("method", pair[0], gs.METHODS)], pair[1])
-    return tuple((name, values) for name, values in found)
+        methods.append((checks.choice("method", pair[0], gs.METHODS), pair[1]))
+        build(gs.METHODS[methods[-1][0]], pair[1])
+    return tuple(methods)
 
 
-def _file(value: Any) -> tuple[str, str] | None:
+def _file(value: object) -> tuple[str, str] | None:
     if value is None:
         return None
     if not (
-        isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(each, str) for each in value)
+        isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(part, str) for part in value)
     ):
         raise InvalidInput(f"a file is a name and its content, got {checks.brief(value)}")
     if len(value[1]) > MOST_FILE * 4 // 3 + 4:
@@ -250,7 +253,7 @@ def _uploaded(file: tuple[str, str] | None, weights: str) -> gs.Network:
             raise InvalidInput(str(error).replace(f"{folder}/", "")) from None
 
 
-def catalog() -> dict[str, Any]:
+def catalog() -> dict[str, object]:
     """Return the choices of a page: networks, weights, methods with their parameters, means, noise, and the limits."""
     return {
         "networks": {**_named(), **CHANGING},
@@ -269,25 +272,25 @@ def catalog() -> dict[str, Any]:
     }
 
 
-def _named() -> dict[str, dict[str, Any]]:
+def _named() -> dict[str, dict[str, int | None]]:
     """Return the size parameters of every network by name, with the values of its example."""
-    found = {}
+    sizes_of = {}
     for example in EXAMPLES.split(", "):
         kind, sizes = split_name(example)
         names = [name for name in inspect.signature(NAMES[kind]).parameters if name != "seed"]
-        values: list[Any] = [int(part) for part in (sizes or "").split("x")]
-        found[kind] = dict(zip(names, values + [None] * len(names), strict=False))
-    return found
+        values: list[int | None] = [int(part) for part in (sizes or "").split("x")]
+        sizes_of[kind] = dict(zip(names, values + [None] * len(names), strict=False))
+    return sizes_of
 
 
-def _parameters(kind: type[gs.Method]) -> list[dict[str, Any]]:
+def _parameters(kind: type[gs.Method]) -> list[dict[str, object]]:
     """Return a method's parameters: name, default value and, if it takes words, the choices."""
     defaults = kind()
-    found = []
+    entries = []
     for name in parameters(kind):
         value = getattr(defaults, name)
-        found.append({"name": name, "value": value, "choices": CHOICES.get((kind.name, name))})
-    return found
+        entries.append({"name": name, "value": value, "choices": CHOICES.get((kind.name, name))})
+    return entries
 
 
 CHOICES = {

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -34,7 +34,9 @@ class Channel:
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
 
-    async def send(self, type: str, /, *, arrays: dict[str, AnyArray] | None = None, **header: Any) -> None:
+    async def send(
+        self, type: str, /, *, arrays: dict[str, AnyArray] | None = None, **header: object
+    ) -> None:
         """Send a frame; waits until the page has received what was sent before."""
         await self._websocket.send_bytes(packed({"type": type, **header}, **(arrays or {})))
 
@@ -46,7 +48,7 @@ class Channel:
         """Show an error on the page."""
         await self.send("error", message=str(error), **header)
 
-    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+    async def __aiter__(self) -> AsyncIterator[dict[str, object]]:
         """Yield the page's messages until it closes; invalid ones are answered with an error."""
         while True:
             try:
@@ -76,7 +78,7 @@ class Page(NamedTuple):
     path: str
     file: str
     session: Callable[[Channel], Awaitable[None]]
-    resources: Callable[[], contextlib.AbstractAsyncContextManager[Any]] = contextlib.nullcontext
+    resources: Callable[[], contextlib.AbstractAsyncContextManager[None]] = contextlib.nullcontext
 
 
 def application(pages: Sequence[Page], host: str, port: int, token: str | None) -> Guard:
@@ -118,7 +120,7 @@ def application(pages: Sequence[Page], host: str, port: int, token: str | None) 
                 await stack.enter_async_context(page.resources())
             yield
 
-    routes: list[Any] = [Route(page.path, show(page)) for page in pages]
+    routes: list[BaseRoute] = [Route(page.path, show(page)) for page in pages]
     routes += [WebSocketRoute(f"/live{page.path}", talk(page)) for page in pages]
     routes += [Route("/pages", offered), Mount("/static", StaticFiles(directory=STATIC))]
     return Guard(Starlette(routes=routes, lifespan=lifespan), host, port, token)

@@ -15,7 +15,6 @@ import resource
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
 
 from gossamer.errors import GossamerError
 
@@ -50,7 +49,7 @@ class Worker:
     def pid(self) -> int:
         return self._process.pid
 
-    async def run(self, job: dict[str, Any]) -> AsyncGenerator[bytes]:
+    async def run(self, job: dict[str, object]) -> AsyncGenerator[bytes]:
         """Yield the frames of a job as they arrive."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -90,7 +89,7 @@ class Workers:
                 await worker.kill()
             self._spare = []
 
-    async def run(self, job: dict[str, Any]) -> AsyncGenerator[bytes]:
+    async def run(self, job: dict[str, object]) -> AsyncGenerator[bytes]:
         """Yield the frames of a job; closing this generator early kills the worker."""
         async with self._turn:
             worker = self._spare.pop() if self._spare else await Worker.start()
