@@ -190,21 +190,21 @@ def groups_of(
             raise InvalidInput(
                 f"needs one label per row ({rows}), got {checks.brief(split)}", parameter="split"
             )
-        found, member = np.unique(labels, return_inverse=True)
-        if members is not None and set(found.tolist()) <= set(members):
+        values, member = np.unique(labels, return_inverse=True)
+        if members is not None and set(values.tolist()) <= set(members):
             number = {name: k for k, name in enumerate(members)}
-            member = np.array([number[name] for name in found.tolist()])[member]
+            member = np.array([number[name] for name in values.tolist()])[member]
             return [np.flatnonzero(member == k) for k in range(len(members))], list(members)
-        if agents is not None and agents != len(found):
+        if agents is not None and agents != len(values):
             raise InvalidInput(
-                f"the rows have {len(found)} different labels, one per agent, got agents={agents}; "
+                f"the rows have {len(values)} different labels, one per agent, got agents={agents}; "
                 "leave agents out, or give a network of that many agents"
             )
-        if len(found) < 2:
+        if len(values) < 2:
             raise InvalidInput(
                 "splitting by labels needs at least 2 different labels, but all rows have the same"
             )
-        return [np.flatnonzero(member == k) for k in range(len(found))], found.tolist()
+        return [np.flatnonzero(member == k) for k in range(len(values))], values.tolist()
     if split not in _RULES:
         raise InvalidInput(
             parameter="split",

@@ -405,7 +405,7 @@ class LinearEstimation:
     ) -> EstimationRun[Any, Any]:
         squares = ((estimates - self.parameter) ** 2).sum(axis=3)
         errors = squares.sum(axis=2)
-        place: Any = 0 if one else slice(None)
+        which: Any = 0 if one else slice(None)
         return EstimationRun(
             method=resolve(solver) if isinstance(solver, str) else solver,
             network=self.network,
@@ -413,12 +413,12 @@ class LinearEstimation:
             seed=seed,
             agents=self.network.agents,
             rounds=int(horizons[0]) if one else horizons,
-            total_error=errors.mean(axis=1)[place],
-            centralized_limit=self.centralized_error(horizons)[place],
-            stderr=standard_error(errors)[place],
-            errors=errors[place],
-            per_agent=squares.mean(axis=1)[place],
-            estimates=estimates[place],
+            total_error=errors.mean(axis=1)[which],
+            centralized_limit=self.centralized_error(horizons)[which],
+            stderr=standard_error(errors)[which],
+            errors=errors[which],
+            per_agent=squares.mean(axis=1)[which],
+            estimates=estimates[which],
             reasons=notes,
         )
 

@@ -51,9 +51,9 @@ def _innovate(
     h = 0
     for t in range(steps.innovation.size):
         a, b = steps.innovation[t], steps.consensus[t]
-        place = t % 4
+        slot = t % 4
         for i in range(agents):
-            if place == 0:
+            if slot == 0:
                 for r in range(rank):
                     fill_normals(noise[i, r], key, OBSERVATION, t // 4, i, r, first_trial)
             for c in range(size):
@@ -65,7 +65,7 @@ def _innovate(
                     for k in range(lanes):
                         row[k] -= weight * other[k]
                 for r in range(rank):
-                    scale, drawn = a * factor[i, c, r], noise[i, r, place]
+                    scale, drawn = a * factor[i, c, r], noise[i, r, slot]
                     for k in range(lanes):
                         row[k] += scale * drawn[k]
                 for o in range(size):

@@ -131,11 +131,11 @@ class KarMoura:
             innovations.StepSizes(innovation, consensus, horizons[order]),
             rows_of(network.gossip),
         )
-        found = np.empty((len(horizons), trials, *shape[:2]))
-        found[order] = np.moveaxis(out, (1, 0, 4), (0, 1, 2)).reshape(len(horizons), -1, *shape[:2])[
+        ordered = np.empty((len(horizons), trials, *shape[:2]))
+        ordered[order] = np.moveaxis(out, (1, 0, 4), (0, 1, 2)).reshape(len(horizons), -1, *shape[:2])[
             :, :trials
         ]
-        return found
+        return ordered
 
     def _steps(
         self, problem: LinearEstimation, pull: Floats, average: Floats, rounds: int

@@ -280,30 +280,30 @@ class PolicyEvaluation:
         worst, lengths, values = [], [], []
         for first in range(0, trials, block):
             count = min(block, trials - first)
-            found = self._values(solver, horizons, count, seed, first)
-            worst.append(np.abs(found - self.values).max(axis=3))
-            lengths.append(np.linalg.norm(found - self.values, axis=3).max(axis=2))
+            learned = self._values(solver, horizons, count, seed, first)
+            worst.append(np.abs(learned - self.values).max(axis=3))
+            lengths.append(np.linalg.norm(learned - self.values, axis=3).max(axis=2))
             if keep:
-                values.append(found)
+                values.append(learned)
         by_agent = np.concatenate(worst, axis=1)  # (H, trials, N)
         errors = by_agent.max(axis=2)
         l2_errors = np.concatenate(lengths, axis=1)
         kept = values[0] if keep else None
         error, per_agent = errors.mean(axis=1), by_agent.mean(axis=1)
-        place: Any = 0 if one else slice(None)
+        which: Any = 0 if one else slice(None)
         return EvaluationRun(
             problem=self,
             solver=resolve(solver) if isinstance(solver, str) else solver,
             trials=trials,
             seed=seed,
             rounds=int(horizons[0]) if one else horizons,
-            error=error[place],
-            stderr=standard_error(errors)[place],
-            l2_error=l2_errors.mean(axis=1)[place],
-            l2_stderr=standard_error(l2_errors)[place],
-            errors=errors[place],
-            per_agent=per_agent[place],
-            values=None if kept is None else kept[place],
+            error=error[which],
+            stderr=standard_error(errors)[which],
+            l2_error=l2_errors.mean(axis=1)[which],
+            l2_stderr=standard_error(l2_errors)[which],
+            errors=errors[which],
+            per_agent=per_agent[which],
+            values=None if kept is None else kept[which],
         )
 
     def _values(self, solver: Solver, horizons: Integers, trials: int, seed: int, first: int) -> Floats:
@@ -330,9 +330,9 @@ class PolicyEvaluation:
         temporal_differences.count_transitions(
             counts, random.key(seed), first_trial, horizons[order], self.transitions.indptr, self.cumulative
         )
-        found = np.empty((len(horizons), trials, self.transitions.nnz))
-        found[order] = np.moveaxis(counts, 1, 0)
-        return found / horizons[:, None, None]
+        sampled = np.empty((len(horizons), trials, self.transitions.nnz))
+        sampled[order] = np.moveaxis(counts, 1, 0)
+        return sampled / horizons[:, None, None]
 
     def plug_in(self, rewards: Floats, probabilities: Floats) -> Floats:
         """Return (H, trials, N, S) values J_i from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""

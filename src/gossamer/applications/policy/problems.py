@@ -78,11 +78,11 @@ def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
     """
     states = _states(states, 2)
     forward = checks.probability("forward", forward)
-    here = np.arange(states)
-    ends = np.concatenate([np.minimum(here + 1, states - 1), np.maximum(here - 1, 0)])
+    state = np.arange(states)
+    ends = np.concatenate([np.minimum(state + 1, states - 1), np.maximum(state - 1, 0)])
     weights = np.repeat([forward, 1 - forward], states)
-    matrix = sp.csr_matrix((weights, (np.tile(here, 2), ends)), shape=(states, states))
-    return MarkovRewardProcess(_tidy(matrix), (here == states - 1).astype(float), f"chain:{states}")
+    matrix = sp.csr_matrix((weights, (np.tile(state, 2), ends)), shape=(states, states))
+    return MarkovRewardProcess(_tidy(matrix), (state == states - 1).astype(float), f"chain:{states}")
 
 
 def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardProcess:

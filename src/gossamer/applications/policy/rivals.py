@@ -157,9 +157,9 @@ class TemporalDifference:
                 )
         if self.form != "generative":
             out = out @ features.T
-        found = np.empty((len(horizons), trials, *out.shape[2:]))
-        found[order] = np.moveaxis(out, 1, 0)
-        return found
+        ordered = np.empty((len(horizons), trials, *out.shape[2:]))
+        ordered[order] = np.moveaxis(out, 1, 0)
+        return ordered
 
     def _features(self, problem: PolicyEvaluation) -> Floats:
         if self.features is None:

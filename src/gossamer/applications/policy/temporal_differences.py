@@ -121,8 +121,8 @@ def count_transitions(
         begin = 0
         for h in range(count):
             if h > 0:
-                for place in range(start, stop):
-                    counts[trial, h, place] = counts[trial, h - 1, place]
+                for move in range(start, stop):
+                    counts[trial, h, move] = counts[trial, h - 1, move]
             for t in range(begin, horizons[h]):
                 if t % 4 == 0:
                     _draw_places(places, draws, t // 4, cumulative, start, stop)
@@ -247,7 +247,7 @@ def independent(
         noise = np.empty((4, agents))
         change = np.empty(agents)
         visited = np.empty(4, np.int64)
-        place = np.empty(4, np.int64)
+        moves = np.empty(4, np.int64)
         visit, move = StateDraws(key, first_trial + trial, 0, 1), StateDraws(key, first_trial + trial, 0, 2)
         weight, h = _so_far(piece.begin, steps, horizons)
         for t in range(piece.begin, piece.end):
@@ -265,8 +265,8 @@ def independent(
             if piece.drawn.size > 0:
                 noise[now] = piece.drawn[t - piece.begin, :, s, trial]
             # The next state's word is that of this round alone: the state differs from round to round.
-            _draw_places(place, move, t, cumulative, indptr[s], indptr[s + 1])
-            after = indices[place[0]]
+            _draw_places(moves, move, t, cumulative, indptr[s], indptr[s + 1])
+            after = indices[moves[0]]
             for i in range(agents):
                 change[i] = rewards[s, i] + std[s, i] * noise[now, i]
             for j in range(size):

@@ -60,23 +60,23 @@ def draw(results: Results, settings: Settings) -> Any:
 
 
 def explain(results: Results, settings: Settings) -> str:
-    found = {s: [_exponent(_growth(results, g, s)) for g in GRAPHS] for s in ("anytime-sda", "td, last")}
+    exponents = {s: [_exponent(_growth(results, g, s)) for g in GRAPHS] for s in ("anytime-sda", "td, last")}
     last = int(np.nanmax(results.column("rounds")))
     return (
         f"After {last} rounds the plug-in error grows like 1/(1-γ) to the power "
-        f"{number(min(found['anytime-sda']), 2)} to {number(max(found['anytime-sda']), 2)} (at the lines), "
+        f"{number(min(exponents['anytime-sda']), 2)} to {number(max(exponents['anytime-sda']), 2)} (at the lines), "
         "below the 3/2 that Corollary 2 allows. "
-        f"The last iterate of temporal differences grows with exponents {number(min(found['td, last']), 2)} to "
-        f"{number(max(found['td, last']), 2)}, starting from a larger error."
+        f"The last iterate of temporal differences grows with exponents {number(min(exponents['td, last']), 2)} to "
+        f"{number(max(exponents['td, last']), 2)}, starting from a larger error."
     )
 
 
 def _growth_claim(results: Results, settings: Settings) -> Finding:
-    found = [_exponent(_growth(results, graph, "anytime-sda")) for graph in GRAPHS]
-    low, high = extremes(found)
+    exponents = [_exponent(_growth(results, graph, "anytime-sda")) for graph in GRAPHS]
+    low, high = extremes(exponents)
     kind = Verdict.HOLDS if high <= 1.5 else Verdict.FAILS
     return Finding(
-        kind, float(np.median(found)), low, high, f"exponent {interval(float(np.median(found)), low, high, 2)}",
+        kind, float(np.median(exponents)), low, high, f"exponent {interval(float(np.median(exponents)), low, high, 2)}",
         f"γ in {{{', '.join(f'{d:g}' for d in DISCOUNTS)}}}; an upper bound, and not tight for this process",
     )  # fmt: skip
 

@@ -94,8 +94,8 @@ def draw(results: Results, settings: Settings) -> Any:
 
 def multiples(results: Results, method: str, rounds: int) -> Any:
     """Return (4,) errors as multiples of the centralized limit, one per network."""
-    found = [results.where(graph=graph, method=method, rounds=rounds).column("value")[0] for graph in TITLES]
-    return np.array(found) * rounds
+    errors = [results.where(graph=graph, method=method, rounds=rounds).column("value")[0] for graph in TITLES]
+    return np.array(errors) * rounds
 
 
 def explain(results: Results, settings: Settings) -> str:

@@ -74,12 +74,12 @@ def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Ro
             "source": "simulation",
         }
         for k, t in enumerate(horizons):
-            here = {**base, "rounds": t}
+            common = {**base, "rounds": t}
             ratio = problem.around(float(run.over_limit[k]), float(run.over_limit_stderr[k]))
             error = problem.around(float(run.mse[k]), float(run.stderr[k]) / agents)
-            rows.append({**here, "quantity": "over_limit", **ratio})
-            rows.append({**here, "quantity": "mse", **error})
-            rows.append({**here, "quantity": "bytes", "value": float(run.bytes[k])})
+            rows.append({**common, "quantity": "over_limit", **ratio})
+            rows.append({**common, "quantity": "mse", **error})
+            rows.append({**common, "quantity": "bytes", "value": float(run.bytes[k])})
     return rows
 
 
@@ -93,9 +93,9 @@ def pieces(settings: Settings) -> list[Piece]:
 
 def curves(results: Results, family: str) -> dict[str, Results]:
     """Return the rows of each curve in the panels of a family."""
-    here = results.where(experiment=f"learning {family}").sort("rounds")
-    ours = {graph: here.where(graph=graph, method="anytime-sda") for graph in GRAPHS}
-    return ours | {name: here.where(method=name) for name in RIVALS}
+    rows = results.where(experiment=f"learning {family}").sort("rounds")
+    ours = {graph: rows.where(graph=graph, method="anytime-sda") for graph in GRAPHS}
+    return ours | {name: rows.where(method=name) for name in RIVALS}
 
 
 def draw(results: Results, settings: Settings) -> Any:
@@ -150,13 +150,13 @@ def _within(limits: dict[int, float], families: Any, words: str) -> Any:
     """Judge whether every multiple is at most its limit; it is a caveat if an interval extends beyond the limit."""
 
     def judge(results: Results, settings: Settings) -> Finding:
-        found = {t: multiples(results, families, t) for t in limits}
-        worst = max(limits, key=lambda t: float(found[t].column("value").max()) / limits[t])
-        holds = all(found[t].column("value").max() <= limit for t, limit in limits.items())
-        sure = all(found[t].column("high").max() <= limit for t, limit in limits.items())
-        low, high = extremes(found[worst].column("value"))
+        subsets = {t: multiples(results, families, t) for t in limits}
+        worst = max(limits, key=lambda t: float(subsets[t].column("value").max()) / limits[t])
+        holds = all(subsets[t].column("value").max() <= limit for t, limit in limits.items())
+        sure = all(subsets[t].column("high").max() <= limit for t, limit in limits.items())
+        low, high = extremes(subsets[worst].column("value"))
         measured = ", ".join(
-            f"at most {number(float(found[t].column('value').max()))} at T = {t}" for t in limits
+            f"at most {number(float(subsets[t].column('value').max()))} at T = {t}" for t in limits
         )
         return Finding(verdict(holds, caveat=not sure), high, low, high, measured, words)
 

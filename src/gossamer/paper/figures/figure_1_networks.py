@@ -136,8 +136,8 @@ def explain(results: Results, settings: Settings) -> str:
 def _kappas(results: Results, settings: Settings) -> Finding | None:
     if settings.agents != 100:
         return None
-    found = {g: results.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
-    fixed = max(abs(found[g] / PAPER[g] - 1) for g in GRAPHS[:-1])
+    kappas = {g: results.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
+    fixed = max(abs(kappas[g] / PAPER[g] - 1) for g in GRAPHS[:-1])
     random = results.where(graph="erdos-renyi", quantity="condition number").column("value")
     center, low, high = middle(random)
     rare = float(np.mean(random >= PAPER["erdos-renyi"]))
@@ -146,7 +146,7 @@ def _kappas(results: Results, settings: Settings) -> Finding | None:
         center,
         low,
         high,
-        f"{listed({TITLES[g]: found[g] for g in GRAPHS[:-1]}, 4)}; Erdős–Rényi {interval(center, low, high)}",
+        f"{listed({TITLES[g]: kappas[g] for g in GRAPHS[:-1]}, 4)}; Erdős–Rényi {interval(center, low, high)}",
         f"the four fixed graphs agree within {100 * fixed:.1f}%; a random graph with κ ≥ {PAPER['erdos-renyi']} is "
         f"drawn {100 * rare:.0f}% of the time",
     )

@@ -57,9 +57,9 @@ def converge_draws(
         mean = np.stack([problem.means(agents, spread, seed, d) for d in group])
         for method, errors in _errors(net, mean, rounds).items():
             for stage, t, per_draw in zip(stages, rounds, errors, strict=True):
-                here = {**base, "method": method, "rounds": t, "quantity": f"total_error, K={stage}"}
+                common = {**base, "method": method, "rounds": t, "quantity": f"total_error, K={stage}"}
                 rows += [
-                    {**here, "draw": d, "value": v} for d, v in zip(group, per_draw.tolist(), strict=True)
+                    {**common, "draw": d, "value": v} for d, v in zip(group, per_draw.tolist(), strict=True)
                 ]
     return rows
 
@@ -67,13 +67,13 @@ def converge_draws(
 def _errors(net: Network, mean: Floats, rounds: list[int]) -> dict[str, Floats]:
     """Return (H, D) exact errors by method."""
     energy = energies(net, mean)
-    found = {"sda": EverySDA(net, max(rounds)).total_error(mean)[np.array(rounds) - 1]}
+    errors = {"sda": EverySDA(net, max(rounds)).total_error(mean)[np.array(rounds) - 1]}
     for method in ("d-masg", "dsg"):
         response, gain = modes(METHODS[method], net, rounds)
         # Primal methods start at zero and forget this slowly, so their constant mode is biased as well.
         off_center = np.outer((response[:, 0] - 1) ** 2, net.agents * mean.mean(axis=1) ** 2)
-        found[method] = off_center + response[:, 1:] ** 2 @ energy + gain.sum(axis=1)[:, None]
-    return found
+        errors[method] = off_center + response[:, 1:] ** 2 @ energy + gain.sum(axis=1)[:, None]
+    return errors
 
 
 def pieces(settings: Settings) -> list[Piece]:

@@ -85,11 +85,11 @@ def _sstm_slope(results: Results, settings: Settings) -> Finding:
     )
     last = results.where(experiment="samples", quantity="share of last batch").column("value")
     low, high = extremes(slopes)
-    found = near(slopes, -2.0, close=0.1, loose=0.2)
+    judged = near(slopes, -2.0, close=0.1, loose=0.2)
     # A slope that other batches change by half is a property of the batch formula, not of the method.
     made = abs(float(np.median(tuned)) - float(np.median(slopes))) > 0.5
     return Finding(
-        Verdict.CAVEAT if made and found is not Verdict.FAILS else found, float(np.median(slopes)), low, high,
+        Verdict.CAVEAT if made and judged is not Verdict.FAILS else judged, float(np.median(slopes)), low, high,
         by_graph(slopes),
         f"the batch formula causes it: the last batch is {100 * last.min():.1f}–{100 * last.max():.1f}% of all "
         f"samples; the same recursion with tuned batches has slope {interval(*middle(tuned))}",

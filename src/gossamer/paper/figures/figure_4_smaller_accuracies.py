@@ -19,10 +19,12 @@ def draw(results: Results, settings: Settings) -> Any:
 
 
 def explain(results: Results, settings: Settings) -> str:
-    found = {TITLES[g]: fitted_slopes(results, "sda", settings.small)[k].mean() for k, g in enumerate(GRAPHS)}
+    slopes = {
+        TITLES[g]: fitted_slopes(results, "sda", settings.small)[k].mean() for k, g in enumerate(GRAPHS)
+    }
     part = averaging_shares(results, settings.small)
     return (
-        f"For small ε the slopes come closer to −1: {listed(found, 2)}. "
+        f"For small ε the slopes come closer to −1: {listed(slopes, 2)}. "
         f"The 1/T term makes up {100 * part.min():.0f}–{100 * part.max():.0f}% of the error here, least on "
         f"{TITLES[GRAPHS[int(part.min(axis=(1, 2)).argmin())]]}; −1 is the limit as it goes to 100%."
     )

@@ -35,7 +35,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
     for n in sizes:
         net, obs, rounds = Network.star(n), Gaussian(np.zeros(n), 1.0), math.isqrt(n)
         kappas.append(net.condition_number)
-        here = {**base, "agents": n, "rounds": rounds}
+        common = {**base, "agents": n, "rounds": rounds}
         shifted = 1 - net.spectrum.eigenvalues / 2 if net.spectrum is not None else np.empty(0)
         facts = {
             "condition number": net.condition_number,
@@ -44,9 +44,9 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
             "k*": k_star(net),
         }
         rows += [
-            {**here, "source": "exact", "quantity": name, "value": float(v)} for name, v in facts.items()
+            {**common, "source": "exact", "quantity": name, "value": float(v)} for name, v in facts.items()
         ]
-        alone = {**here, "method": "alone", "source": "exact"}
+        alone = {**common, "method": "alone", "source": "exact"}
         rows.append({**alone, "quantity": "total_error", "value": n / rounds})
         for method, parameters in METHODS.items():
             truth = exact(parameters, net, obs, rounds)
@@ -56,24 +56,24 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
             for quantity in ("total_error", "bias"):
                 value = getattr(truth, quantity)
                 rows.append(
-                    {**here, "method": method, "source": "exact", "quantity": quantity, "value": value}
+                    {**common, "method": method, "source": "exact", "quantity": quantity, "value": value}
                 )
             rows.append(
-                {**here, "method": method, "source": "simulation", "quantity": "total_error", "trials": trials,
+                {**common, "method": method, "source": "simulation", "quantity": "total_error", "trials": trials,
                  "value": runs.total_error, "low": runs.total_error - margin, "high": runs.total_error + margin}
             )  # fmt: skip
-    for method, found in errors.items():
+    for method, by_star in errors.items():
         exactly = [
             r["value"]
             for r in rows
             if r.get("method") == method and r["source"] == "exact" and r["quantity"] == "total_error"
         ]
-        low, high = _bootstrap(kappas, np.stack(found), seed)
-        here = {**base, "method": method, "quantity": "slope"}
-        rows.append({**here, "source": "exact", "value": slope(kappas, exactly)})
-        simulated = slope(kappas, np.mean(found, axis=1))
+        low, high = _bootstrap(kappas, np.stack(by_star), seed)
+        common = {**base, "method": method, "quantity": "slope"}
+        rows.append({**common, "source": "exact", "value": slope(kappas, exactly)})
+        simulated = slope(kappas, np.mean(by_star, axis=1))
         rows.append(
-            {**here, "source": "simulation", "trials": trials, "value": simulated, "low": low, "high": high}
+            {**common, "source": "simulation", "trials": trials, "value": simulated, "low": low, "high": high}
         )
     return rows
 
@@ -171,11 +171,15 @@ def _covered(results: Results, settings: Settings) -> Finding:
 
 
 def _condition(results: Results, settings: Settings) -> Finding:
-    found = {}
+    per_agent = {}
     for name in ("condition number", "condition number of W1", "1/gap of W1"):
         rows = results.where(quantity=name).sort("agents")
-        found[name] = np.asarray(rows.column("value") / rows.column("agents"), dtype=float)
-    own, shifted, gap = found["condition number"], found["condition number of W1"], found["1/gap of W1"]
+        per_agent[name] = np.asarray(rows.column("value") / rows.column("agents"), dtype=float)
+    own, shifted, gap = (
+        per_agent["condition number"],
+        per_agent["condition number of W1"],
+        per_agent["1/gap of W1"],
+    )
     plain = results.where(quantity="condition number of W1").column("value")
     low, high = extremes(shifted)
     exactly = bool(np.all(np.abs(own - 1) < 0.01))

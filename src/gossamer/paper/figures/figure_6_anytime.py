@@ -152,9 +152,9 @@ def draw(results: Results, settings: Settings) -> Any:
     need = results.where(quantity="samples", draw=0, method=CURVES)
     top = 1.6 * float((need.column("value") * need.column("epsilon")).max())
     for column, graph in enumerate(GRAPHS):
-        here = results.where(graph=graph, draw=0)
-        _errors(axes[0, column], here)
-        _samples(axes[1, column], here, settings, top)
+        rows = results.where(graph=graph, draw=0)
+        _errors(axes[0, column], rows)
+        _samples(axes[1, column], rows, settings, top)
         axes[0, column].set_title(TITLES[graph])
     axes[0, 0].set_ylabel("error, as a multiple of\nthe centralized limit $\\sigma^2/T$")
     axes[1, 0].set_ylabel("samples, as a multiple of\nthe centralized need $\\sigma^2/\\varepsilon$")
@@ -169,8 +169,8 @@ def draw(results: Results, settings: Settings) -> Any:
     return drawn
 
 
-def _errors(ax: Any, here: Results) -> None:
-    total = here.where(quantity="total_error").sort("rounds")
+def _errors(ax: Any, results: Results) -> None:
+    total = results.where(quantity="total_error").sort("rounds")
     for name in CURVES:
         truth = total.where(experiment="anytime", method=name, source="exact")
         mark, rounds = style.MARKS[name], truth.column("rounds")
@@ -184,8 +184,8 @@ def _errors(ax: Any, here: Results) -> None:
     ax.set(xscale="log", yscale="log", ylim=(0.6, 3000))
 
 
-def _samples(ax: Any, here: Results, settings: Settings, top: float) -> None:
-    rows = here.where(quantity="samples").sort("epsilon")
+def _samples(ax: Any, results: Results, settings: Settings, top: float) -> None:
+    rows = results.where(quantity="samples").sort("epsilon")
     for name in CURVES:
         mark = style.MARKS[name]
         truth = rows.where(method=name, source="exact")
@@ -217,11 +217,11 @@ def gains(results: Results, method: str) -> Floats:
         for g in GRAPHS
     ]
     results = results.where(experiment="anytime")
-    found = []
+    ratios = []
     for graph, wanted in zip(GRAPHS, rounds, strict=True):
-        here = results.where(graph=graph, rounds=tuple(wanted.tolist())).sort("rounds")
-        found.append(here.where(method="sda").column("value") / here.where(method=method).column("value"))
-    return np.asarray(found, dtype=float)
+        rows = results.where(graph=graph, rounds=tuple(wanted.tolist())).sort("rounds")
+        ratios.append(rows.where(method="sda").column("value") / rows.where(method=method).column("value"))
+    return np.asarray(ratios, dtype=float)
 
 
 def explain(results: Results, settings: Settings) -> str:

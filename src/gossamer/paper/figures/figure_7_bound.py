@@ -79,10 +79,10 @@ def terms(graph: str, agents: int, spread: float, stages: Sequence[int], seed: i
     error = exact(method, net, obs, rounds).total_error
     bounds = [theorem_3(net, obs, t, method.window(net)) for t in rounds.tolist()]
     for t, value, bound in zip(rounds.tolist(), error.tolist(), bounds, strict=True):
-        here = {**base, "method": "anytime-sda", "rounds": t, "quantity": "total_error"}
-        rows.append({**here, "source": "exact", "value": value})
+        common = {**base, "method": "anytime-sda", "rounds": t, "quantity": "total_error"}
+        rows.append({**common, "source": "exact", "value": value})
         if bound.applies:
-            rows.append({**here, "source": "theorem 3", "value": bound.total})
+            rows.append({**common, "source": "theorem 3", "value": bound.total})
     return rows
 
 
@@ -96,11 +96,11 @@ def orders(graph: str, sizes: Sequence[int], seed: int) -> list[Row]:
         rounds = np.array([FAR, 2 * FAR]) * agents
         for name, method in {"anytime-sda": AnytimeSDA(smoothing=0), "sda": SDA()}.items():
             early, late = exact(method, net, obs, rounds).total_error * rounds
-            here = {**base, "agents": agents, "method": name}
-            rows.append({**here, "quantity": "leading constant", "value": 2 * late - early})
+            common = {**base, "agents": agents, "method": name}
+            rows.append({**common, "quantity": "leading constant", "value": 2 * late - early})
             if name == "anytime-sda":
                 constants.append((late - 1) * rounds[1])
-                rows.append({**here, "quantity": "second-order constant", "value": constants[-1]})
+                rows.append({**common, "quantity": "second-order constant", "value": constants[-1]})
         kappas.append(net.condition_number)
     rows.append({**base, "quantity": "slope", "value": slope(kappas, constants)})
     return rows
@@ -129,11 +129,11 @@ def draw(results: Results, settings: Settings) -> Any:
     axes = drawn.subplots(2, 3, sharey=True)
     results = results.sort("rounds")
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
-        here = results.where(experiment="bound", graph=graph)
+        rows = results.where(experiment="bound", graph=graph)
         total: Any = 0.0
         limit: Any = 0.0
         for name, mark in TERMS.items():
-            truth, above = (here.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
+            truth, above = (rows.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
             rounds = truth.column("rounds")
             style.line(ax, mark, rounds, truth.column("value"), linewidth=1.5)
             style.line(ax, mark, rounds, above.column("value"), linewidth=0.7)
@@ -144,10 +144,10 @@ def draw(results: Results, settings: Settings) -> Any:
             experiment="convergence", graph=graph, method="sda", source="simulation", quantity="total_error"
         )
         style.points(ax, TOTAL, runs.column("rounds"), runs)
-        truth, above = (here.where(method="anytime-sda", source=source) for source in ("exact", "theorem 3"))
+        truth, above = (rows.where(method="anytime-sda", source=source) for source in ("exact", "theorem 3"))
         style.line(ax, ANYTIME, truth.column("rounds"), truth.column("value"), linewidth=1.5)
         style.line(ax, ANYTIME, above.column("rounds"), above.column("value"), linewidth=0.7)
-        start = here.value(quantity="k*")
+        start = rows.value(quantity="k*")
         ax.axvline(2 * start, color=style.GRAY, linewidth=0.7)
         ax.text(2 * start, 1.4e-5, " $2k^*$", fontsize=6.5, color=style.GRAY, ha="left", va="bottom")
         ax.set(xscale="log", yscale="log", xlim=(3, None), ylim=(1e-5, 3e5))
@@ -174,9 +174,9 @@ def _ratios(results: Results, name: str) -> tuple[float, float]:
     """Return the smallest and largest ratio of bound to exact part where the theorem applies, rounding aside."""
     ratios = []
     for graph in GRAPHS:
-        here = results.where(experiment="bound", graph=graph).sort("rounds")
-        start = here.value(quantity="k*")
-        truth, above = (here.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
+        rows = results.where(experiment="bound", graph=graph).sort("rounds")
+        start = rows.value(quantity="k*")
+        truth, above = (rows.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
         counts = (truth.column("rounds") >= 2 * start) & (truth.column("value") > 1e-12)
         ratios += (above.column("value")[counts] / truth.column("value")[counts]).tolist()
     return (min(ratios), max(ratios)) if ratios else (float("nan"), float("nan"))
@@ -186,11 +186,11 @@ def _anytime_ratios(results: Results, last: bool = False) -> tuple[float, float]
     """Least and largest Theorem 3 over Anytime SDA's error, where it applies or only at the last T of each graph."""
     ratios: list[float] = []
     for graph in GRAPHS:
-        here = results.where(experiment="bound", graph=graph, method="anytime-sda").sort("rounds")
-        truth, above = (here.where(source=source) for source in ("exact", "theorem 3"))
+        rows = results.where(experiment="bound", graph=graph, method="anytime-sda").sort("rounds")
+        truth, above = (rows.where(source=source) for source in ("exact", "theorem 3"))
         covered = np.isin(truth.column("rounds"), above.column("rounds"))
-        found = (above.column("value") / truth.column("value")[covered]).tolist()
-        ratios += found[-1:] if last else found
+        multiples = (above.column("value") / truth.column("value")[covered]).tolist()
+        ratios += multiples[-1:] if last else multiples
     return extremes(ratios)
 
 
@@ -247,13 +247,13 @@ def _leading(results: Results, settings: Settings) -> Finding:
 
 
 def _growth(results: Results, settings: Settings) -> Finding:
-    found = {g: results.value(experiment="orders", graph=g, quantity="slope") for g in ("star", "path")}
-    off = [found["star"] - 1.5, found["path"] - 0.75]
+    exponents = {g: results.value(experiment="orders", graph=g, quantity="slope") for g in ("star", "path")}
+    off = [exponents["star"] - 1.5, exponents["path"] - 0.75]
     return Finding(
         near(off, 0.0, close=0.1, loose=0.3),
-        found["star"],
-        *extremes(list(found.values())),
-        f"fitted exponents {listed(found)}",
+        exponents["star"],
+        *extremes(list(exponents.values())),
+        f"fitted exponents {listed(exponents)}",
         "N modes are slow on a star, where κ = N, and about κ^(1/4) of them on a path; sizes as in Figure 5",
     )
 

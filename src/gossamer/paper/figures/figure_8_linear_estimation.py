@@ -63,16 +63,16 @@ def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: in
         if not enough:
             continue
         run = sensors.simulate(solver, enough, trials, seed)
-        here = {**base, "method": name, "source": "simulation", "quantity": "ratio", "trials": trials}
+        common = {**base, "method": name, "source": "simulation", "quantity": "ratio", "trials": trials}
         for t, total, stderr in zip(enough, run.total_error, run.stderr, strict=True):
             scale = float(sensors.centralized_error(t))
-            rows.append({**here, "rounds": t, **around(float(total) / scale, float(stderr) / scale)})
+            rows.append({**common, "rounds": t, **around(float(total) / scale, float(stderr) / scale)})
     for t in rounds:
         bound, scale = sensors.bound(t), float(sensors.centralized_error(t))
         if bound.applies:
-            here = {**base, "method": "sda", "rounds": t, "quantity": "ratio"}
-            rows.append({**here, "source": "corollary 1", "value": bound.total / scale})
-            rows.append({**here, "source": ORDER, "value": sum(bound.order.values()) / scale})
+            common = {**base, "method": "sda", "rounds": t, "quantity": "ratio"}
+            rows.append({**common, "source": "corollary 1", "value": bound.total / scale})
+            rows.append({**common, "source": ORDER, "value": sum(bound.order.values()) / scale})
     return rows + _identical(base, sensors.network, rounds)
 
 
@@ -82,9 +82,9 @@ def _identical(base: Row, network: Network, rounds: list[int]) -> list[Row]:
     bounds = {t: sensors.bound(t) for t in rounds}
     covered = [t for t, bound in bounds.items() if bound.applies]
     needed = sensors.exact("sda", covered).total_error if covered else []
-    here = {**base, "method": "sda", "source": "exact", "quantity": CONSTANT}
+    common = {**base, "method": "sda", "source": "exact", "quantity": CONSTANT}
     return [
-        {**here, "rounds": t, "value": float(error) / sum(bounds[t].order.values())}
+        {**common, "rounds": t, "value": float(error) / sum(bounds[t].order.values())}
         for t, error in zip(covered, needed, strict=True)
     ]
 
@@ -113,12 +113,12 @@ def draw(results: Results, settings: Settings) -> Any:
     names = [*OURS, *EARLIER]
     keys = [*(style.key(style.MARKS[name]) for name in names), style.bound_key("Corollary 1")]
     for ax, graph in zip(axes, GRAPHS, strict=True):
-        here = results.where(graph=graph)
+        rows = results.where(graph=graph)
         ax.axhline(1, color=style.GRAY, linewidth=0.8)
-        bound = here.where(source="corollary 1")
+        bound = rows.where(source="corollary 1")
         ax.plot(bound.column("rounds"), bound.column("value"), color=style.BLUE, linewidth=0.6)
         for name in names:
-            truth, runs = (here.where(method=name, source=source) for source in ("exact", "simulation"))
+            truth, runs = (rows.where(method=name, source=source) for source in ("exact", "simulation"))
             mark = style.MARKS[name]
             if len(truth):
                 style.line(ax, mark, truth.column("rounds"), truth.column("value"))
@@ -126,7 +126,7 @@ def draw(results: Results, settings: Settings) -> Any:
                 style.line(ax, mark, runs.column("rounds"), runs.column("value"), linewidth=0.8)
             style.points(ax, mark, runs.column("rounds"), runs)
         ax.set(yscale="log", xlabel="rounds $T$")
-        style.rounds_axis(ax, here.column("rounds"))
+        style.rounds_axis(ax, rows.column("rounds"))
         ax.set_title(TITLES[graph])
     axes[0].set_ylabel("total error / centralized limit")
     drawn.legend(handles=keys, loc="outside lower center", ncols=4, handlelength=3)
@@ -160,13 +160,13 @@ def _matched(results: Results) -> float:
 
 def _ratios(results: Results, source: str) -> list[float]:
     """Return the values of `source` divided by SDA's exact error, for every case that the corollary covers."""
-    found = []
+    ratios = []
     for graph in GRAPHS:
         bound = results.where(graph=graph, source=source).sort("rounds")
         for t, value in zip(bound.column("rounds"), bound.column("value"), strict=True):
             exact = {"method": "sda", "source": "exact", "quantity": "ratio"}
-            found.append(value / results.value(graph=graph, rounds=t, **exact))
-    return found
+            ratios.append(value / results.value(graph=graph, rounds=t, **exact))
+    return ratios
 
 
 def _corollary_1(results: Results, settings: Settings) -> Finding:

@@ -27,13 +27,13 @@ def draw(results: Results, settings: Settings) -> Any:
     for i, graph in enumerate(GRAPHS):
         for j, discount in enumerate(DISCOUNTS):
             ax = axes[i, j]
-            here = results.where(graph=graph, quantity=quantity_at(discount))
+            subset = results.where(graph=graph, quantity=quantity_at(discount))
             for name in names:
-                rows = here.where(method=name, source="simulation")
+                rows = subset.where(method=name, source="simulation")
                 style.line(ax, style.MARKS[name], rows.column("rounds"), rows.column("value"))
                 if style.MARKS[name].marker:
                     style.points(ax, style.MARKS[name], rows.column("rounds"), rows)
-            bound = here.where(source="corollary 2")
+            bound = subset.where(source="corollary 2")
             ax.plot(bound.column("rounds"), bound.column("value"), color=style.BLUE, linewidth=0.6)
             ax.set_yscale("log")
             style.rounds_axis(ax, rows.column("rounds"))
@@ -86,12 +86,12 @@ def _rate_claim(solver: str, target: float, close: float, words: str) -> Any:
 
     def judge(results: Results, settings: Settings) -> Finding:
         names = [f"rate at {discount:g}" for discount in DISCOUNTS]
-        found = results.where(method=solver, quantity=names).column("value")
+        exponents = results.where(method=solver, quantity=names).column("value")
         rates = _rates(results, solver)
         slowest, fastest = max(rates.values()), min(rates.values())
         return Finding(
             verdict(slowest <= target + close, caveat=fastest < target - close),
-            float(np.median(found)), *extremes(found),
+            float(np.median(exponents)), *extremes(exponents),
             f"fitted exponents {listed(rates, 2)} (medians over γ)", words,
         )  # fmt: skip
 

@@ -112,13 +112,13 @@ def write_page(
 
 
 def versions() -> dict[str, str]:
-    found = {"gossamer": __version__, "python": platform.python_version()}
+    by_name = {"gossamer": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            by_name[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {**found, "system": f"{platform.system()} {platform.machine()}"}
+    return {**by_name, "system": f"{platform.system()} {platform.machine()}"}
 
 
 def _lead(judged: Sequence[Judged], settings: Settings) -> str:

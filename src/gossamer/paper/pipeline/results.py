@@ -76,16 +76,16 @@ class Results:
 
     def value(self, **conditions: Any) -> float:
         """Return the only number under these conditions."""
-        found = self.where(**conditions)
-        if len(found) != 1:
-            raise LookupError(f"{len(found)} rows under {conditions}, where one was expected")
-        return float(found.column("value")[0])
+        rows = self.where(**conditions)
+        if len(rows) != 1:
+            raise LookupError(f"{len(rows)} rows under {conditions}, where one was expected")
+        return float(rows.column("value")[0])
 
     def grid(self, rows: str, columns: str, **conditions: Any) -> Floats:
         """Return the values under these conditions as a matrix over two ascending columns."""
-        found = self.where(**conditions).sort(rows, columns)
-        shape = (len(found.distinct(rows)), len(found.distinct(columns)))
-        return np.asarray(found.column("value"), dtype=float).reshape(shape)
+        subset = self.where(**conditions).sort(rows, columns)
+        shape = (len(subset.distinct(rows)), len(subset.distinct(columns)))
+        return np.asarray(subset.column("value"), dtype=float).reshape(shape)
 
     def records(self) -> Iterator[list[Any]]:
         """Yield the rows in the order of `COLUMNS`, with None for columns that do not apply."""

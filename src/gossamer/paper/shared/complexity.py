@@ -35,9 +35,9 @@ def every_sda(net: Network, mean: Floats, least: float) -> EverySDA:
     """Return SDA for as many rounds as it takes to reach the error `least` for each of several vectors of means."""
     rounds = math.ceil(2.2 / least)
     while True:
-        found = EverySDA(net, rounds)
-        if np.all(found.total_error(mean)[-1] <= least):
-            return found
+        every = EverySDA(net, rounds)
+        if np.all(every.total_error(mean)[-1] <= least):
+            return every
         rounds *= 2
 
 
@@ -70,12 +70,12 @@ def exact_samples(
             for eps in (*large, *small):
                 rounds = first_at_most(error[:, k], eps)
                 assert rounds is not None
-                here = {**base, "epsilon": eps, "rounds": rounds, "method": "sda"}
+                common = {**base, "epsilon": eps, "rounds": rounds, "method": "sda"}
                 averaging = 1.0 / sda.window[rounds - 1]
-                rows.append({**here, "quantity": "samples", "value": rounds})
-                rows.append({**here, "quantity": "share of 1/T", "value": averaging / error[rounds - 1, k]})
+                rows.append({**common, "quantity": "samples", "value": rounds})
+                rows.append({**common, "quantity": "share of 1/T", "value": averaging / error[rounds - 1, k]})
             for eps in large:
-                rows += [{**base, "epsilon": eps, **found} for found in sstm.samples(k, eps)]
+                rows += [{**base, "epsilon": eps, **row} for row in sstm.samples(k, eps)]
             rows.append({**base, "quantity": "dual radius / spread", "value": _radius(net, mean[k])})
     return rows
 
@@ -112,8 +112,8 @@ class EverySSTM:
 
     def total_error(self, which: int, method: SSTM) -> Floats:
         """Return the error after T = 1, 2, ... rounds with this method's batches."""
-        each, last = method.batches(self.net, 2)  # the same for every T
-        return np.asarray(self.bias[:, which] + self.dual / each + self.net.agents / last)
+        batch, last = method.batches(self.net, 2)  # the same for every T
+        return np.asarray(self.bias[:, which] + self.dual / batch + self.net.agents / last)
 
     def method(self, which: int, epsilon: float) -> SSTM:
         """Return SSTM_sc with the paper's parameters for this accuracy and these means."""
@@ -123,11 +123,11 @@ class EverySSTM:
     def samples(self, which: int, epsilon: float) -> list[Row]:
         method = self.method(which, epsilon)
         rounds = first_at_most(self.total_error(which, method), epsilon)
-        each, last = method.batches(self.net, 2)
+        batch, last = method.batches(self.net, 2)
         # On badly connected networks the paper's batches leave more noise than eps, forever.
-        total = math.inf if rounds is None else (rounds - 1) * each + last
+        total = math.inf if rounds is None else (rounds - 1) * batch + last
         steps_taken = (rounds or len(self.bias)) - 1
-        here = {"rounds": steps_taken + 1, "method": "sstm_sc"}
+        common = {"rounds": steps_taken + 1, "method": "sstm_sc"}
         steps = np.arange(len(self.bias))
         left = np.where(self.bias[:, which] < epsilon, epsilon - self.bias[:, which], np.nan)
         # The cheapest batches for T - 1 steps, by Lagrange: r ~ sqrt(dual/(T-1)), r_T ~ sqrt(N).
@@ -136,8 +136,8 @@ class EverySSTM:
         tuned_each = math.ceil(math.sqrt(self.dual[best] / max(best, 1)) * root[best] / left[best])
         tuned_last = math.ceil(math.sqrt(self.net.agents) * root[best] / left[best])
         return [
-            {**here, "quantity": "samples", "value": float(total)},
-            {**here, "quantity": "share of last batch", "value": float(last / (steps_taken * each + last))},
+            {**common, "quantity": "samples", "value": float(total)},
+            {**common, "quantity": "share of last batch", "value": float(last / (steps_taken * batch + last))},
             {
                 "rounds": best + 1, "method": "sstm_sc, tuned", "quantity": "samples",
                 "value": float(best * tuned_each + tuned_last),
@@ -271,7 +271,7 @@ def sstm_runs(
             runs = problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep="errors")
             if runs.total_error <= eps:
                 break
-        here = {**base, "epsilon": eps, "rounds": rounds}
-        rows.append({**here, "quantity": "samples", "value": float(method.batches(net, rounds).sum())})
-        rows.append({**here, "quantity": "total_error", "value": runs.total_error})
+        common = {**base, "epsilon": eps, "rounds": rounds}
+        rows.append({**common, "quantity": "samples", "value": float(method.batches(net, rounds).sum())})
+        rows.append({**common, "quantity": "total_error", "value": runs.total_error})
     return rows

@@ -58,34 +58,36 @@ def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: 
     rows: list[Row] = []
     for discount, task in tasks.items():
         if solver in PLUG_IN:
-            found = np.abs(task.plug_in(rewards, moves) - task.values).max(axis=(2, 3))
+            trial_errors = np.abs(task.plug_in(rewards, moves) - task.values).max(axis=(2, 3))
         else:
-            found = task.simulate(LEARNING[solver], rounds, trials, seed, keep=False).errors
-        here = {**base, "source": "simulation", "quantity": quantity_at(discount), "trials": trials}
-        for t, errors in zip(rounds, found, strict=True):
-            rows.append({**here, "rounds": t, **around(errors.mean(), errors.std(ddof=1) / np.sqrt(trials))})
-        rows.append({**here, "quantity": f"rate at {discount:g}", **_rate(horizons, found)})
+            trial_errors = task.simulate(LEARNING[solver], rounds, trials, seed, keep=False).errors
+        common = {**base, "source": "simulation", "quantity": quantity_at(discount), "trials": trials}
+        for t, errors in zip(rounds, trial_errors, strict=True):
+            rows.append(
+                {**common, "rounds": t, **around(errors.mean(), errors.std(ddof=1) / np.sqrt(trials))}
+            )
+        rows.append({**common, "quantity": f"rate at {discount:g}", **_rate(horizons, trial_errors)})
         if solver == "sda":
             for t in rounds:
                 bound = task.bound(t)
                 if bound.applies:
-                    rows.append({**here, "rounds": t, "source": "corollary 2", "value": bound.total})
+                    rows.append({**common, "rounds": t, "source": "corollary 2", "value": bound.total})
                     order = sum(bound.order.values())
-                    rows.append({**here, "rounds": t, "source": "corollary 2, order", "value": order})
+                    rows.append({**common, "rounds": t, "source": "corollary 2, order", "value": order})
     return rows
 
 
-def _rate(horizons: Integers, found: Floats) -> dict[str, float]:
+def _rate(horizons: Integers, errors: Floats) -> dict[str, float]:
     """Return the fitted exponent of T with a 95% interval from a bootstrap over trials."""
     late = horizons >= horizons.max() / FITTED
     rng = np.random.default_rng(0)
-    trials = found.shape[1]
+    trials = errors.shape[1]
     fits = [
-        slope(horizons[late], found[late][:, rng.integers(trials, size=trials)].mean(axis=1))
+        slope(horizons[late], errors[late][:, rng.integers(trials, size=trials)].mean(axis=1))
         for _ in range(200)
     ]
     low, high = np.quantile(fits, [0.025, 0.975])
-    return {"value": slope(horizons[late], found[late].mean(axis=1)), "low": float(low), "high": float(high)}
+    return {"value": slope(horizons[late], errors[late].mean(axis=1)), "low": float(low), "high": float(high)}
 
 
 def pieces(settings: Settings) -> list[Piece]:

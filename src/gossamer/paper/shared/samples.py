@@ -66,8 +66,8 @@ def fitted_slopes(results: Results, method: str, epsilons: Sequence[float], sour
     values = sample_counts(results, method, epsilons, source)
     logs = np.log(sorted(epsilons))
     centered = logs - logs.mean()
-    found: Floats = np.log(values) @ centered / (centered @ centered)
-    return found
+    slopes: Floats = np.log(values) @ centered / (centered @ centered)
+    return slopes
 
 
 def averaging_shares(results: Results, epsilons: Sequence[float]) -> Floats:
@@ -95,13 +95,13 @@ def draw_samples(
         exactly, by_runs = [], []
         for method in methods:
             mark = style.MARKS[method]
-            here = results.where(graph=graph, method=method)
-            truth, runs = here.where(source="exact"), here.where(source="protocol")
+            subset = results.where(graph=graph, method=method)
+            truth, runs = subset.where(source="exact"), subset.where(source="protocol")
             style.line(ax, mark, truth.column("epsilon"), truth.column("value"))
             style.points(ax, mark, runs.column("epsilon"), runs)
-            found = [slope(rows.column("epsilon"), rows.column("value")) for rows in (truth, runs)]
-            exactly.append(f"{mark.label} {number(found[0], 3)}")
-            by_runs.append(number(found[1], 3))
+            fits = [slope(rows.column("epsilon"), rows.column("value")) for rows in (truth, runs)]
+            exactly.append(f"{mark.label} {number(fits[0], 3)}")
+            by_runs.append(number(fits[1], 3))
         if "sstm_sc" in methods:
             tuned = results.where(graph=graph, method="sstm_sc, tuned")
             style.line(ax, style.MARKS["sstm_sc, tuned"], tuned.column("epsilon"), tuned.column("value"))
