@@ -5,6 +5,7 @@ l'' (`families.py`). Over the rows of an agent, with weights w (1, unless old ro
 
     n = sum of w          A = sum of w l'' x x'       c = sum of w l'' eta x      g = sum of w l' x
     v = sum of w l''      s = sum of w l'' eta^2      J = sum of w^2 l'^2 x x'
+    q_j = sum of w^4 (a_j'x l')^4                     d_j = sum of w^2 (a_j'x)^4 l''^2
 
 are averaged over the network (with several predictors, Kronecker products of these). An agent that holds the averages
 solves (A + n ridge) theta = c - g: Newton's step for the rows of all agents. Averaging is linear and treats every
@@ -21,6 +22,11 @@ whose estimate has a large one knows it, withholds the estimate, and moves its r
 
 Rows that are still on their way, as the next paragraph has it, may be where the loss is nearly straight, and Q does not
 see them; they add u = sum of w |l'(x'theta) - l'(eta)| |x'theta - eta| at the agent's own latest theta.
+
+Standard errors are those of the sandwich A^{-1} J A^{-1}, in which l' is divided by one minus the row's leverage (HC3).
+For each parameter, a_j is its row of the inverse curvature, so d_j and q_j say on how many rows it rests: by their
+curvatures, which must be `EFFECTIVE` at least, and by their squared scores, k = V^2/q_j with V the sum of (a_j'x l')^2.
+Satterthwaite's degrees of freedom of V are at least 2k, and intervals use Student's t with 2k.
 
 Rows move with care: a predictor changes by at most `STEP` at once. The loss of all rows falls with such a step, and a
 wild estimate from before the network has mixed does little harm. The Huber loss, whose curvature jumps, has its
@@ -52,8 +58,11 @@ SETTLED = 0.5
 PUBLISHED = 0.1
 """The largest error of linearization, in standard errors, with which an estimate is published."""
 
-ROWS = 10
+ROWS = 20
 """The least number of rows per parameter: with fewer, intervals do not cover as often as they say."""
+
+EFFECTIVE = 15
+"""The least number of rows that a parameter rests on, by their curvatures; see `Judgement.effective`."""
 
 FIRST = 4
 """Where the sums that are vectors begin."""
@@ -67,7 +76,7 @@ _LEAST = 1e-10
 
 class SumLayout(NamedTuple):
     """Where the averaged sums lie in a vector: n, v, s, u, c, g, A, and with `meat` the number of contradicted labels,
-    the sum of w^2 and J."""
+    the sum of w^2, J, d and q."""
 
     size: int
     intercepts: int = 0  #: how many of theta's numbers are intercepts, the last of each predictor
@@ -90,12 +99,18 @@ class SumLayout(NamedTuple):
     @property
     def components(self) -> int:
         """How many numbers a message carries."""
-        return self.plain + (2 + self.packed if self.meat else 0)
+        return self.plain + (2 + self.packed + 2 * self.size if self.meat else 0)
+
+    @property
+    def spreads(self) -> int:
+        """Where d begins, and then q."""
+        return self.plain + 2 + self.packed
 
     @property
     def powers(self) -> Floats:
-        """(components,) which power of its weight a row has in each: 2 in the squared weights and scores."""
-        return np.where(np.arange(self.components) > self.plain, 2.0, 1.0)
+        """(components,) which power of its weight a row has in each."""
+        place = np.arange(self.components)
+        return np.where(place <= self.plain, 1.0, np.where(place < self.spreads + self.size, 2.0, 4.0))
 
     def counts(self, held: Floats) -> Floats:
         return held[..., 0]
@@ -121,7 +136,7 @@ class SumLayout(NamedTuple):
 
     def scores(self, held: Floats) -> Floats:
         """(..., p, p) J, the squared scores."""
-        return unpack(held[..., self.plain + 2 : self.components], self.size)
+        return unpack(held[..., self.plain + 2 : self.spreads], self.size)
 
 
 class Judgement(NamedTuple):
@@ -139,6 +154,8 @@ class Judgement(NamedTuple):
     inverse: Floats  #: (..., p, p) of the curvature, along the directions that are known
     covariance: Floats  #: (..., p, p) of theta
     rows: Floats  #: (...) how many rows of all agents are in the averages
+    effective: Floats  #: (..., p) on how many of them each parameter rests, by their curvatures
+    freedom: Floats  #: (..., p) degrees of freedom of each standard error
 
     @property
     def ready(self) -> Booleans:
@@ -152,6 +169,11 @@ class Judgement(NamedTuple):
     def enough(self, penalty: Floats) -> Booleans:
         """(...) whether there are enough rows for intervals that cover, or a penalty."""
         return np.asarray((self.rows >= ROWS * len(penalty)) | penalty.any())
+
+    def weakest(self, penalty: Floats) -> int:
+        """Which parameter rests on too few rows, of theta (p,); -1: none, or there is a penalty."""
+        least = int(np.argmin(self.effective))
+        return -1 if self.effective[least] >= EFFECTIVE or penalty.any() else least
 
     def unsettled(self, family: Family, reference: Floats) -> float:
         """By how many standard errors theta (p,) has left the reference where rows were linearized; 0: by few."""
@@ -167,6 +189,25 @@ class Judgement(NamedTuple):
             step = np.einsum("...ij,...j->...i", self.inverse, short) / count
             distance = np.abs(step / self.errors).max(axis=-1)
         return np.asarray(np.where(np.isfinite(distance), distance, np.inf))
+
+
+def too_few_effective(name: str, effective: float, rows: str) -> str:
+    """Why an estimate is withheld that has a weakest parameter."""
+    return (
+        f"too few {rows} so far: {name} rests on {effective:.0f} of them, in effect, because few carry the "
+        f"information; intervals need {EFFECTIVE}"
+    )
+
+
+def student_95(freedom: Floats) -> Floats:
+    """How many standard errors a 95% interval has to each side, by Student's t; to 1% from 3 degrees of freedom on."""
+    z, n = 1.959963985, np.maximum(freedom, 1.0)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return np.asarray(z + terms[0] / n + terms[1] / n**2 + terms[2] / n**3)
 
 
 def judge(
@@ -196,6 +237,9 @@ def judge(
     theta = reference + np.einsum("...ij,...j->...i", inverse, short)
     covariance = inverse @ layout.scores(held) @ inverse if layout.meat else inverse
     rows = np.where(finite, count / np.maximum(share, 1e-300), 0.0)
+    effective = freedom = np.broadcast_to(np.inf, theta.shape)
+    if layout.meat:
+        effective, freedom = _rested_on(layout, held, rows, inverse, curvature, covariance)
     covariance = covariance / np.where(finite, rows, 1.0)[..., None, None]
     errors = np.sqrt(np.maximum(np.einsum("...ii->...i", covariance), 0.0))
     moved = np.einsum("...i,...ij,...j->...", theta, curvature, theta)
@@ -207,7 +251,22 @@ def judge(
         off = wrong * own.max(axis=-1)
     ready = known.all(axis=-1)
     off = np.where(ready & np.isfinite(off), off, np.inf)
-    return Judgement(theta, known, directions, errors, off, inverse, covariance, rows)
+    return Judgement(theta, known, directions, errors, off, inverse, covariance, rows, effective, freedom)
+
+
+def _rested_on(
+    layout: SumLayout, held: Floats, rows: Floats, inverse: Floats, curvature: Floats, covariance: Floats
+) -> tuple[Floats, Floats]:
+    """(..., p) on how many rows each parameter rests, and the degrees of freedom of its variance, from means over
+    rows and the covariance of one row."""
+    scale = np.maximum(np.einsum("...ii->...i", inverse), 1e-300)
+    bent = np.einsum("...ij,...jk,...ki->...i", inverse, curvature, inverse) / scale
+    spread = np.einsum("...ii->...i", covariance) / scale
+    d, q = held[..., layout.spreads : layout.spreads + layout.size], held[..., -layout.size :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.stack([bent**2 / d, 2 * spread**2 / q]) * rows[..., None]
+    effective, freedom = np.nan_to_num(np.where(found > 0, found, 0.0), posinf=0.0)
+    return effective, freedom
 
 
 def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
@@ -239,11 +298,12 @@ def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, 
     return np.asarray((np.abs(family.slopes(predictors + way, y) - slopes) * np.abs(way)).sum(axis=0))
 
 
-def leveraged(x: Floats, slopes: Floats, bends: Floats, inverse: Floats) -> Floats:
+def leveraged(x: Floats, slopes: Floats, bends: Floats, inverse: Floats, rows: Floats | float) -> Floats:
     """(m, ..., k) the slopes of rows as they would be if the row itself had no part in the estimate.
 
-    x (..., k, width), slopes (m, ..., k), bends (m, m, ..., k); inverse (..., p, p) of the curvature of all rows. From
-    their squares come standard errors that are right where few rows carry the information (HC3; HC0 is too small).
+    x (..., k, width), slopes (m, ..., k), bends (m, m, ..., k); inverse (..., p, p) of the mean curvature, of so many
+    rows (...). From their squares come standard errors that are right where few rows carry the information (HC3; HC0 is
+    too small).
     """
     outputs, width = len(slopes), x.shape[-1]
     blocks = inverse.reshape(*inverse.shape[:-2], outputs, width, outputs, width)
@@ -252,8 +312,20 @@ def leveraged(x: Floats, slopes: Floats, bends: Floats, inverse: Floats) -> Floa
         share = sum(
             bends[c, a] * ((x @ blocks[..., a, :, c, :]) * x).sum(axis=-1) for c in range(outputs)
         )  # of its prediction that a row determines itself
+        share = share / np.asarray(rows)[..., None]
         corrected[a] = slopes[a] / (1 - np.clip(share, 0.0, _MOST_LEVERAGE))
     return corrected
+
+
+def spreads_of(x: Floats, slopes: Floats, bends: Floats, inverse: Floats) -> Floats:
+    """(2, p, ..., k) what rows add to d and q, for arrays as in `leveraged`, weights included."""
+    outputs, width = len(slopes), x.shape[-1]
+    size = np.sqrt(np.maximum(np.einsum("...ii->...i", inverse), 1e-300))  # so that units do not matter
+    blocks = (inverse / size[..., None]).reshape(*inverse.shape[:-1], outputs, width)
+    along = np.einsum("...jaw,...kw->ja...k", blocks, x)
+    bent = np.einsum("ja...k,ac...k,jc...k->j...k", along, bends, along)
+    scores = np.einsum("ja...k,a...k->j...k", along, slopes)
+    return np.stack([bent**2, scores**4])
 
 
 def row_sums(
@@ -266,10 +338,10 @@ def row_sums(
     weights: Floats,
     careful: bool,
     *,
-    inverse: Floats | None = None,
+    known: tuple[Floats, float] | None = None,
 ) -> Floats:
     """The sums over rows x (k, width), labels y and weights (k,), linearized at predictors (m, k) on their way to the
-    target (m, k); for `inverse` see `leveraged`."""
+    target (m, k); `known` is the inverse of the mean curvature, and of how many rows, see `leveraged`."""
     slopes = family.slopes(predictors, y)
     bends = family.careful_curvatures(predictors, y, careful) * weights
     shifted = (bends * predictors).sum(axis=1)
@@ -284,8 +356,10 @@ def row_sums(
     if layout.meat:
         sums[layout.plain] = weights @ (np.abs(slopes).max(axis=0) > 0.5)
         sums[layout.plain + 1] = weights @ weights
-        scores = (slopes if inverse is None else leveraged(x, slopes, bends, inverse)) * weights
-        sums[layout.plain + 2 :] = pack(curvature_of(x, scores[:, None] * scores))
+        scores = (slopes if known is None else leveraged(x, slopes, bends, *known)) * weights
+        sums[layout.plain + 2 : layout.spreads] = pack(curvature_of(x, scores[:, None] * scores))
+        spreads = 0.0 if known is None else spreads_of(x, scores, bends, known[0]).sum(axis=-1).ravel()
+        sums[layout.spreads :] = spreads
     return sums
 
 

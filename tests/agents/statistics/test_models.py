@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from tests.support.model_fleets import ModelFleet
 from tests.support.small_fleets import fleet
 from tests.support.waiting import until_true
@@ -429,7 +430,40 @@ def test_standard_errors_beyond_fifteen_parameters_rest_on_more_replicates():
     names = tuple(f"x{k}" for k in range(16))
     many, few = ModelFleet(Network.path(2), "poisson", names), ModelFleet(Network.path(2), "poisson")
     assert (many.layout.noise, few.layout.noise) == (32, 8)
-    assert many.answers()[0].quantile_95 == pytest.approx(
-        2.037, abs=0.002
-    )  # Student's t, 32 degrees of freedom
-    assert few.answers()[0].quantile_95 == pytest.approx(1.96, abs=0.001)
+    assert np.isnan(many.answers()[0].quantile_95).all()  # nothing is known yet
+    x = np.random.default_rng(0).normal(size=(2, 400, 17))
+    x[..., -1] = x[..., -1] > 0
+    many.play([list(part) for part in x])
+    many.play(rounds=200)
+    student = many.answers()[0].quantile_95
+    np.testing.assert_allclose(student, 2.037, atol=0.002)  # 32 degrees of freedom
+
+
+@pytest.mark.parametrize("family", ["logistic", "softmax", "gamma"])
+def test_intervals_go_by_the_rows_that_a_parameter_rests_on(family):
+    """Few rows far out carry the information: few degrees of freedom, and with fewer still nothing is published."""
+    table = np.vstack(rows(family))
+    table[:, 0] = np.sign(table[:, 0]) * table[:, 0] ** 2
+    found = alone(family, table, 300)
+    x = np.column_stack([table[:, :-1], np.ones(len(table))])
+    model, theta = found.layout.family, found.judgement.theta.reshape(-1, 3)
+    bends, slopes = model.curvatures(theta @ x.T, table[:, -1]), model.slopes(theta @ x.T, table[:, -1])
+    parts = [np.kron(np.eye(model.outputs), row[:, None]) for row in x]  # (p, m) each
+    inverse = np.linalg.inv(sum(part @ bend @ part.T for part, bend in zip(parts, bends.T, strict=True)))
+    own = np.array(
+        [np.diag(part.T @ inverse @ part @ bend) for part, bend in zip(parts, bends.T, strict=True)]
+    )
+    along = np.array([inverse @ part for part in parts])  # (n, p, m)
+    scores = np.einsum("npm,nm->np", along, slopes.T / (1 - own)) ** 2
+    bent = np.einsum("npa,nac,npc->np", along, bends.T, along)
+    freedom = 2 * scores.sum(axis=0) ** 2 / (scores**2).sum(axis=0)
+    effective = bent.sum(axis=0) ** 2 / (bent**2).sum(axis=0)
+    np.testing.assert_allclose(
+        found.judgement.freedom, freedom, rtol=0.02
+    )  # the inverse is that of the last look
+    np.testing.assert_allclose(found.judgement.effective, effective, rtol=0.02)
+    np.testing.assert_allclose(found.quantile_95, stats.t.ppf(0.975, freedom), rtol=0.01)
+    table[:, 0] = np.arange(len(table)) % 27 == 0  # a category that few rows have
+    few = alone(family, table, 300)
+    assert "too few rows so far: age" in few.withheld
+    assert few.withheld.endswith("because few carry the information; intervals need 15")

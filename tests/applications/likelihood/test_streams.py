@@ -46,7 +46,7 @@ def known(theta, off=9.0):
         np.ones(theta.shape),
     )
     rows = np.full(theta.shape[:-1], 1e3)
-    return Judgement(theta, ones > 0, eye, ones, np.full(theta.shape[:-1], off), eye, eye, rows)
+    return Judgement(theta, ones > 0, eye, ones, np.full(theta.shape[:-1], off), eye, eye, rows, ones, ones)
 
 
 # -- linearization ------------------------------------------------------------------------------------------------

@@ -228,8 +228,9 @@ class RowBatcher(Batcher):
         self._good = bool(self._near and found.linearization <= PUBLISHED)
         if not (found.ready and (self._by_agents or found.enough(self.layout.penalty))):
             return
-        if found.linearization > CLOSE or self.layout.family.jumps:
-            self._kept.inverse = None if self._by_agents else found.inverse / found.rows
+        if found.linearization > CLOSE or self.layout.family.jumps or self._kept.known is None:
+            own = float(self._frozen[0] + self._sums[0]) if self._by_agents else 1.0
+            self._kept.known = found.inverse, float(found.rows) * own
             self._sums = self._kept.move(found.theta, careful=bool(found.linearization > FAR))
 
 
@@ -241,7 +242,9 @@ class KeptRows:
         self.count = 0
         self._careful = True
         self.theta: Floats | None = None
-        self.inverse: Floats | None = None  # of the curvature of the rows of all agents
+        self.known: tuple[Floats, float] | None = (
+            None  # the inverse of the mean curvature, and of how many rows
+        )
         self.rows = np.zeros((0, layout.dimension))
         self.predictors = np.zeros((0, layout.family.outputs))
         self.weights = np.zeros(0)
@@ -308,13 +311,13 @@ class KeptRows:
         target = predictors if self.theta is None else self._predict(self.rows[part], self.theta)
         found = np.zeros(layout.size)
         found[: layout.sums.components] = row_sums(
-            layout.sums, layout.family, x, y, predictors, target, weights, self._careful, inverse=self.inverse
+            layout.sums, layout.family, x, y, predictors, target, weights, self._careful, known=self.known
         )
         if not layout.sums.meat and layout.noise:
             slopes = layout.family.slopes(predictors, y)
-            if self.inverse is not None:
+            if self.known is not None:
                 bends = layout.family.careful_curvatures(predictors, y, self._careful) * weights
-                slopes = leveraged(x, slopes, bends, self.inverse)
+                slopes = leveraged(x, slopes, bends, *self.known)
             slopes = slopes * weights
             noise = self.noise[part].T
             found[layout.sums.components :] = np.hstack([(noise * slope) @ x for slope in slopes]).ravel()

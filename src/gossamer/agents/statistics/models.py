@@ -29,14 +29,23 @@ import numpy as np
 
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings
-from gossamer.agents.statistics.base import Membership, Statistic
+from gossamer.agents.statistics.base import Membership, Statistic, shown
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.arrays import Floats
 from gossamer.families import Family
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method
-from gossamer.models import PUBLISHED, ROWS, Judgement, SumLayout, agreement, judge
+from gossamer.models import (
+    PUBLISHED,
+    ROWS,
+    Judgement,
+    SumLayout,
+    agreement,
+    judge,
+    student_95,
+    too_few_effective,
+)
 
 MOST_MEAT = 15
 """The largest number of parameters for which the squared scores are averaged."""
@@ -61,7 +70,7 @@ class Coefficients(Statistic):
     def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
         if not isinstance(answers, ModelAnswers):
             return {}
-        known = {"coefficients": answers.layout.names, "quantile_95": answers.quantile_95}
+        known = {"coefficients": answers.layout.names, "quantile_95": shown(answers.quantile_95)}
         return known | ({"withheld": answers.withheld} if answers.withheld else {})
 
 
@@ -242,6 +251,9 @@ class ModelAnswers(Answers):
             return (
                 f"neighbors are {self.apart:.2g} standard errors apart, more than {most:.2g}: not mixed yet"
             )
+        weakest = found.weakest(layout.penalty)
+        if weakest >= 0 and self.members:
+            return too_few_effective(layout.names[weakest], found.effective[weakest], "rows")
         return ""
 
     @property
@@ -267,11 +279,13 @@ class ModelAnswers(Answers):
         return float(np.abs(other.theta - self.judgement.theta).max())
 
     @property
-    def quantile_95(self) -> float:
-        """How many standard errors a 95% interval has to each side: Student's t where replicates are all there is."""
-        freedom = np.inf if self.layout.sums.meat and self.members else max(self.layout.noise, 1)
-        z = 1.959964
-        return float(z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2))
+    def quantile_95(self) -> Floats:
+        """(p,) how many standard errors a 95% interval has to each side, by Student's t; nan while it is withheld."""
+        known = self.layout.sums.meat and self.members
+        freedom = (
+            self.judgement.freedom if known else np.full(self.layout.parameters, max(self.layout.noise, 1))
+        )
+        return np.full(self.layout.parameters, np.nan) if self.withheld else student_95(freedom)
 
     @property
     def variance(self) -> None:

@@ -29,6 +29,7 @@ from gossamer.models import (
     next_look,
     on_their_way,
     placed,
+    spreads_of,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ class Linearizer:
         self._change = np.zeros_like(self._held)
         self._inverse = np.zeros(
             (agents, lanes, problem.size, problem.size)
-        )  # of the curvature of all samples
+        )  # of the mean curvature of all samples
+        self._rows = np.ones((agents, lanes))  # and how many these were
 
     def observe(
         self, x: Floats, y: Floats, weights: Floats, group: int = 1, present: Booleans | None = None
@@ -172,15 +174,15 @@ class Linearizer:
         self.good = self.near & (found.linearization <= PUBLISHED)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.abs((found.theta - np.moveaxis(self.reference, 0, 2)) / found.errors).max(axis=-1)
-        worth = (found.linearization > _WORTH) | self.family.jumps | ~(step <= SETTLED / 4)
+        worth = (found.linearization > _WORTH) | self.family.jumps | ~(step <= SETTLED / 4) | ~self.referred
         move = found.ready & found.enough(self.penalty) & worth
         if not move.any():
             return
         self.careful = np.where(move, found.linearization > FAR, self.careful)
         self.reference = np.where(move, np.moveaxis(found.theta, 2, 0), self.reference)
         self.referred = self.referred | move
-        rows = np.where(move, found.rows, 1.0)[..., None, None]
-        self._inverse = np.where(move[..., None, None], found.inverse / rows, self._inverse)
+        self._inverse = np.where(move[..., None, None], found.inverse, self._inverse)
+        self._rows = np.where(move, found.rows, self._rows)
         again, reach = np.zeros_like(self._held), np.zeros_like(self._reach)
         for k, kept in enumerate(self._kept):
             target = self._predict(kept.x)
@@ -210,7 +212,8 @@ class Linearizer:
     def _sums(self, kept: KeptSamples, target: Floats, group: int) -> Floats:
         if not self.referred.all():
             target = np.where(self.referred, target, kept.predictors)
-        return linearized(self.family, self.layout, kept, group, self.careful, target, self._inverse)
+        known = self._inverse, self._rows
+        return linearized(self.family, self.layout, kept, group, self.careful, target, known)
 
 
 def predictors_of(family: Family, x: Floats, theta: Floats) -> Floats:
@@ -230,10 +233,10 @@ def linearized(
     group: int,
     careful: Booleans | bool,
     target: Floats | None = None,
-    inverse: Floats | None = None,
+    known: tuple[Floats, Floats] | None = None,
 ) -> Floats:
     """(samples / group, n, N, B): the sums over groups of samples, on their way to the target, of what is averaged; for
-    `inverse` see `models.leveraged`."""
+    `known` see `models.row_sums`."""
     x, y, weights, predictors = kept
     samples, agents, lanes = y.shape
     slopes, bends = family.slopes(predictors, y), family.careful_curvatures(predictors, y, careful)
@@ -252,10 +255,14 @@ def linearized(
     if layout.meat:
         out[:, layout.plain] = grouped((np.abs(slopes).max(axis=0) > 0.5) * weights)
         out[:, layout.plain + 1] = grouped(weights**2)
-        if inverse is not None:
+        if known is not None:
             by_agent, last = np.moveaxis(slopes, 1, -1), np.moveaxis(bends * weights, 2, -1)  # samples last
-            by_agent = leveraged(np.transpose(x, (2, 3, 0, 1)), by_agent, last, inverse)
+            covariates = np.transpose(x, (2, 3, 0, 1))
+            by_agent = leveraged(covariates, by_agent, last, *known)
             slopes = np.moveaxis(by_agent, -1, 1)
+            spreads = spreads_of(covariates, by_agent * np.moveaxis(weights, 0, -1), last, known[0])
+            spreads = spreads.reshape(2 * layout.size, agents, lanes, -1, group).sum(axis=-1)
+            out[:, layout.spreads : layout.spreads + 2 * layout.size] = np.moveaxis(spreads, -1, 0)
         squares = flat(slopes[:, None] * slopes)
         kernels.add_products(flat(out), rows, lane_weights**2, squares, layout.plain + 2, group)
     return out

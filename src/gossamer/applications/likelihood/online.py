@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from gossamer import checks
 from gossamer.applications.likelihood.learning import running_mean
@@ -16,7 +17,15 @@ from gossamer.arrays import Booleans, Floats
 from gossamer.errors import InvalidInput
 from gossamer.least_squares import in_words
 from gossamer.methods import AnytimeSDA
-from gossamer.models import LEAST_SPREAD, PUBLISHED, ROWS, Judgement, agreement, next_look
+from gossamer.models import (
+    LEAST_SPREAD,
+    PUBLISHED,
+    ROWS,
+    Judgement,
+    agreement,
+    next_look,
+    too_few_effective,
+)
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
@@ -211,6 +220,9 @@ class OnlineLikelihood:
         most = agreement(len(held))
         if not apart <= most:
             return f"neighbors are {apart:.2g} standard errors apart, more than {most:.2g}: averages have not mixed"
+        weakest = own.weakest(problem.penalty)
+        if weakest >= 0:
+            return too_few_effective(names[weakest], own.effective[weakest], "samples")
         return ""
 
     @property
@@ -238,3 +250,15 @@ class OnlineLikelihood:
     def standard_errors(self) -> Floats:
         """Return (N, p) the standard error of each entry of `estimates`."""
         return np.asarray(np.sqrt(np.maximum(np.einsum("nii->ni", self.covariances()), 0.0)))
+
+    @property
+    def degrees_of_freedom(self) -> Floats:
+        """(N, p) of Student's t that estimates follow in units of their standard errors: twice the number of samples
+        that each rests on, in effect, by their squared scores (Satterthwaite)."""
+        return np.where(self.ready[:, None], self._found.freedom[:, 0], np.nan)
+
+    def intervals(self, level: float = 0.95) -> Floats:
+        """(N, p, 2) confidence intervals, by Student's t."""
+        level = checks.number("level", level, above=0, below=1)
+        reach = stats.t.ppf((1 + level) / 2, self.degrees_of_freedom) * self.standard_errors()
+        return np.stack([self.estimates() - reach, self.estimates() + reach], axis=-1)
