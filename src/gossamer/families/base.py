@@ -222,9 +222,36 @@ class Family(ABC):
         """(...) the smallest loss that a predictor can give each label: what the deviance is measured from."""
         return np.zeros(y.shape)
 
+    def bases(self, y: Floats) -> Floats:
+        """(...) what the likelihood of each label has besides the loss; see `log_likelihood`."""
+        return np.zeros(y.shape)
+
+    def log_likelihood(
+        self, rows: float, loss: Floats | float, bases: Floats | float, dispersion: float = 1.0
+    ) -> Floats | float:
+        """The logarithm of the density of labels, from how many there are, their losses and their bases, summed."""
+        return -loss - bases
+
     def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
         """(...) the logarithm of the density of each label."""
-        raise Unsupported(f"the family {self.name} has no density, so there is no likelihood")
+        if not self.density:
+            raise Unsupported(f"the family {self.name} has no density, so there is no likelihood")
+        return np.asarray(self.log_likelihood(1.0, self.losses(predictors, y), self.bases(y), dispersion))
+
+    def figures(self, predictors: Floats, y: Floats) -> Floats:
+        """(4, ...) deviance, Pearson's statistic, loss and base of each label; 0 without a density."""
+        if not self.density:
+            return np.zeros((4, *y.shape))
+        loss = self.losses(predictors, y)
+        return np.stack([2 * (loss - self.least_losses(y)), self.pearson(predictors, y), loss, self.bases(y)])
+
+    def indicators(self, y: Floats) -> Floats:
+        """(m, ...) labels of which the mean determines an intercept alone: the label, or whether it is a class."""
+        return y[None]
+
+    def null_loss(self, mean: Floats) -> float:
+        """The mean loss of an intercept alone, from the means (m,) of `indicators`."""
+        return float(self.losses(self.constant(float(mean[0]))[:, None], mean)[0])
 
     def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
         """The dispersion at which the likelihood is reported."""

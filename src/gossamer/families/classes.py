@@ -58,9 +58,6 @@ class Logistic(OnePredictor):
     def losses(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(np.logaddexp(0.0, predictors[0]) - y * predictors[0])
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        return -self.losses(predictors, y)
-
     def pearson(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(np.exp((1 - 2 * y) * predictors[0]))  # without dividing zero by zero
 
@@ -163,8 +160,12 @@ class Softmax(Family):
         among = predictors if self.symmetric else np.concatenate([np.zeros_like(predictors[:1]), predictors])
         return np.asarray(np.logaddexp.reduce(among, axis=0) - chosen)
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        return -self.losses(predictors, y)
+    def indicators(self, y: Floats) -> Floats:
+        return self._own_class(y).astype(float)
+
+    def null_loss(self, mean: Floats) -> float:
+        shares = mean if self.symmetric else np.append(1 - mean.sum(), mean)
+        return float(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum())
 
     def pearson(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(np.expm1(self.losses(predictors, y)))  # 1/p - 1 of the own class

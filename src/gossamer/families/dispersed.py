@@ -54,10 +54,15 @@ class Gamma(OnePredictor):
     def least_losses(self, y: Floats) -> Floats:
         return np.asarray(np.log(y) + 1)
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
+    def bases(self, y: Floats) -> Floats:
+        return np.asarray(np.log(y))
+
+    def log_likelihood(
+        self, rows: float, loss: Floats | float, bases: Floats | float, dispersion: float = 1.0
+    ) -> Floats | float:
         shape = 1 / dispersion
         constant = shape * np.log(shape) - log_gamma(np.array(shape))
-        return np.asarray(constant + (shape - 1) * np.log(y) - shape * self.losses(predictors, y))
+        return rows * constant + (shape - 1) * bases - shape * loss
 
     def variance(self, mean: Floats) -> Floats:
         return mean**2
@@ -119,8 +124,10 @@ class LeastSquares(OnePredictor):
     def losses(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray((y - predictors[0]) ** 2 / 2)
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        return np.asarray(-self.losses(predictors, y) / dispersion - np.log(2 * np.pi * dispersion) / 2)
+    def log_likelihood(
+        self, rows: float, loss: Floats | float, bases: Floats | float, dispersion: float = 1.0
+    ) -> Floats | float:
+        return -loss / dispersion - rows * np.log(2 * np.pi * dispersion) / 2
 
     def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
         """The likelihood is reported at its own maximum, as is usual for linear regression."""
@@ -210,10 +217,9 @@ class NegativeBinomial(OnePredictor):
     def _loss(self, m: Floats, eta: Floats, y: Floats) -> Floats:
         return np.asarray((y + 1 / self._a) * np.log1p(self._a * m) - y * eta)
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
+    def bases(self, y: Floats) -> Floats:
         r = 1 / self._a
-        constant = log_gamma(y + r) - log_gamma(np.array(r)) - log_gamma(y + 1) + y * np.log(self._a)
-        return np.asarray(constant - self.losses(predictors, y))
+        return log_gamma(np.array(r)) + log_gamma(y + 1) - log_gamma(y + r) - y * np.log(self._a)
 
     def variance(self, mean: Floats) -> Floats:
         return mean + self._a * mean**2

@@ -54,8 +54,8 @@ class Poisson(OnePredictor):
     def least_losses(self, y: Floats) -> Floats:
         return np.asarray(y - y * np.log(np.where(y > 0, y, 1.0)))
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        return -self.losses(predictors, y) - log_gamma(y + 1)
+    def bases(self, y: Floats) -> Floats:
+        return log_gamma(y + 1)
 
     def variance(self, mean: Floats) -> Floats:
         return mean
