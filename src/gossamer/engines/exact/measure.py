@@ -91,11 +91,6 @@ class Sampled(Measure):
     pilot: Floats  #: (G, P) the same for other probes, which say only how much probes differ
     scales: Floats  #: (G, 2) the total signal, and the largest variance of an agent
 
-    @property
-    def unpiloted(self) -> Sampled:
-        """The same with standard errors from the differences of the probes in the mean."""
-        return replace(self, pilot=self.pilot[:, :0])
-
     @np.errstate(over="ignore", invalid="ignore")  # a method may diverge
     def sums(self, response: Floats, noise: Floats, rounds: Integers) -> Floats:
         error = self.off_target(response, rounds)[..., 0] ** 2

@@ -98,10 +98,9 @@ class Sampler:
         self.random = np.random.default_rng(0)
         self.basis = np.empty((network.agents, 0))  # Q
         self.probes: list[Panel] = []
-        self.pilot: list[Panel] = []
+        self.pilot: list[Panel] = []  # once there is one, it is kept, whatever it says
         self.taken: list[Panel] = []  # of the vectors of the basis
         self.count = self.columns = 0
-        self.settled = False  # whether the pilot is kept, whatever it says
 
     @cached_property
     def interval(self) -> Interval:
@@ -136,28 +135,26 @@ class Sampler:
             over = self.measure(degree)
             gains = [each.propagate(over.nodes) for each in passes]
             while True:
-                excess = _excess(over if self.settled else over.unpiloted, passes, gains)
+                excess = _excess(over, passes, gains)
                 needed = math.ceil(self.count * min(float(excess.max()), 1e4) ** 2)
                 enough = needed <= self.count or self.columns * degree // 2 * self.network.agents > WORK
-                if enough and (self.settled or self.count <= 1):
+                if enough and (self.pilot or self.count <= 1):
                     return over
                 if self.count == 1:
                     self._begin()
-                elif not enough and needed > MANY_PROBES * (4 if self.settled else 1) and self._room():
+                elif not enough and needed > MANY_PROBES * (4 if self.pilot else 1) and self._room():
                     noise = np.concatenate([noise[:, 1:] for _, noise in gains])
                     self.deflate(noise[np.argmax(excess)])
-                elif not self.settled:
-                    self.settled = True
-                    continue
+                elif not self.pilot:
+                    self.pilot = self._panels(self._seen(self._random_signs(PILOT)))
                 else:
                     self.add_probes(-(-(needed - self.count) // PANEL) * PANEL)
                 over = self.measure(degree)
 
     def _begin(self) -> None:
-        """Start with fresh probes and a fresh pilot; whether to keep them is not settled yet."""
-        self.probes, self.count, self.settled = [], 0, False
+        """Start with fresh probes, which decide whether to deflate or to take a pilot."""
+        self.probes, self.pilot, self.count = [], [], 0
         self.add_probes(PANEL)
-        self.pilot = self._panels(self._seen(self._random_signs(PILOT)))
 
     def measure(self, degree: int) -> Sampled:
         """The measure for polynomials of this degree, with the probes that there are."""
