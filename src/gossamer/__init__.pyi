@@ -16,7 +16,9 @@ from .applications import LinearEstimation as LinearEstimation
 from .applications import PolicyEvaluation as PolicyEvaluation
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
+from .engines.exact import Certificate as Certificate
 from .engines.exact import Exact as Exact
+from .engines.exact import certificate as certificate
 from .engines.exact import exact as exact
 from .engines.exact import weights as weights
 from .engines.faulty import FaultySimulation as FaultySimulation

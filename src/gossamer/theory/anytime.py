@@ -52,7 +52,7 @@ class _Filter(NamedTuple):
     @classmethod
     def of(cls, network: Network, smoothing: float) -> _Filter:
         root = math.sqrt(max(network.condition_number, 1.0))
-        window = max(checks.number("smoothing", smoothing, least=0), 1.0)
+        window = max(checks.number("smoothing", smoothing, least=0, most=1e9), 1.0)
         return cls(root, 1 - 1 / root, (root - 1) / (root + 1), window, 1 - 1 / window)
 
     def envelope(self, k: int) -> float:
@@ -115,7 +115,8 @@ class _Moments(NamedTuple):
         """Return sum f_k^2 of the filter after smoothing, whose impulse response is that of g averaged over about
         w rounds."""
         memory = shared.memory * math.sqrt(discount)
-        return (self.lag_0 + 2 * memory * self.lagged(memory)) / (shared.window**2 * (1 - memory**2))
+        left = shared.window**2 * (1 - discount) + discount * (2 * shared.window - 1)  # w^2 (1 - memory^2)
+        return (self.lag_0 + 2 * memory * self.lagged(memory)) / left
 
 
 @overload
@@ -303,7 +304,7 @@ def tracking_error(
     observations : Observations
         The streams; their means may drift.
     gain : float
-        The constant gain, above 0 and at most 1.
+        The constant gain, at least 1e-9 and at most 1.
     smoothing : float
         The window w in rounds, as in `AnytimeSDA`; 0 disables smoothing.
 
@@ -319,16 +320,17 @@ def tracking_error(
     shared, spectrum = _Filter.of(network, smoothing), _spectrum(network, "the closed form")
     if observations.moving:
         raise Unsupported("the closed form needs means that stay or drift linearly; use gs.exact")
-    alpha = checks.number("gain", gain, above=0, most=1)
+    alpha = checks.number("gain", gain, least=1e-9, most=1)
     past, memory, window = 1 - alpha, shared.memory, shared.window
     eta_lambda = spectrum.eigenvalues[1:] / network.lambda_max
     modes = _Moments.of(shared, eta_lambda)
     p, d = modes.forward, modes.back
     energy, near = modes.smoothed(shared), modes.lag_0 + memory * modes.lagged(memory)
     across = (p - d * past) * near - d * (modes.first + modes.lag_1 + memory * near)
-    lagged = (memory * energy + across / (window**2 * (1 - p * past + d * past**2))) / (1 - past * memory)
+    both = alpha + 1 / window - alpha / window  # 1 - past memory
+    lagged = (memory * energy + across / (window**2 * (1 - p * past + d * past**2))) / both
     noise = np.append(
-        (alpha / window) ** 2 * (1 + past * memory) / ((1 - past * memory) * (1 - past**2) * (1 - memory**2)),
+        alpha * (1 + past * memory) / (both * (2 - alpha) * (2 * window - 1)),
         2 * alpha**2 / (2 - alpha) * (energy - alpha * lagged),
     )
     late = np.append(past / alpha + window - 1, (1 - shared.momentum) / eta_lambda - 1)

@@ -1,5 +1,7 @@
 """Exact expected errors, without sampling."""
 
+from gossamer.engines.exact.certificate import Certificate as Certificate
+from gossamer.engines.exact.certificate import certificate as certificate
 from gossamer.engines.exact.engine import analyzable as analyzable
 from gossamer.engines.exact.engine import evaluate as evaluate
 from gossamer.engines.exact.engine import exact as exact
