@@ -20,6 +20,9 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 def __getattr__(name: str) -> object:
     if name.startswith("_") or name in __all__:
         return _load(name)
-    from gossamer.errors import nearest
+    import difflib
 
-    raise AttributeError(f"gossamer has no attribute {name!r}{nearest(name, __all__)}")
+    close = difflib.get_close_matches(name, __all__, n=1)
+    raise AttributeError(
+        f"gossamer has no attribute {name!r}" + "".join(f" (did you mean {c!r}?)" for c in close)
+    )

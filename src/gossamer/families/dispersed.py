@@ -62,7 +62,7 @@ class Gamma(OnePredictor):
     ) -> Floats | float:
         shape = 1 / dispersion
         constant = shape * np.log(shape) - log_gamma(np.array(shape))
-        return rows * constant + (shape - 1) * bases - shape * loss
+        return np.asarray(rows * constant + (shape - 1) * bases - shape * loss)[()]
 
     def variance(self, mean: Floats) -> Floats:
         return mean**2
@@ -127,7 +127,7 @@ class LeastSquares(OnePredictor):
     def log_likelihood(
         self, rows: float, loss: Floats | float, bases: Floats | float, dispersion: float = 1.0
     ) -> Floats | float:
-        return -loss / dispersion - rows * np.log(2 * np.pi * dispersion) / 2
+        return np.asarray(-loss / dispersion - rows * np.log(2 * np.pi * dispersion) / 2)[()]
 
     def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
         """The likelihood is reported at its own maximum, as is usual for linear regression."""
@@ -219,7 +219,7 @@ class NegativeBinomial(OnePredictor):
 
     def bases(self, y: Floats) -> Floats:
         r = 1 / self._a
-        return log_gamma(np.array(r)) + log_gamma(y + 1) - log_gamma(y + r) - y * np.log(self._a)
+        return np.asarray(log_gamma(np.array(r)) + log_gamma(y + 1) - log_gamma(y + r) - y * np.log(self._a))
 
     def variance(self, mean: Floats) -> Floats:
         return mean + self._a * mean**2
