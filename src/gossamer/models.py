@@ -35,6 +35,7 @@ curvature replaced by that of the parabola that touches it and lies above, until
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -170,10 +171,19 @@ class Judgement(NamedTuple):
         """(...) whether there are enough rows for intervals that cover, or a penalty."""
         return np.asarray((self.rows >= ROWS * len(penalty)) | penalty.any())
 
-    def weakest(self, penalty: Floats) -> int:
-        """Which parameter rests on too few rows, of theta (p,); -1: none, or there is a penalty."""
+    def unfounded(self, names: Sequence[str], penalty: Floats, rows: str) -> str:
+        """Why intervals of theta (p,) would not cover; empty if they do, or if there is a penalty."""
+        if penalty.any():
+            return ""
         least = int(np.argmin(self.effective))
-        return -1 if self.effective[least] >= EFFECTIVE or penalty.any() else least
+        if self.effective[least] < EFFECTIVE:
+            return (
+                f"too few {rows} so far: {names[least]} rests on {self.effective[least]:.0f} of them, in effect, "
+                f"because few carry the information; intervals need {EFFECTIVE}"
+            )
+        if self.freedom.min() < 2:  # impossible for sums over all rows
+            return "the sums on which intervals rest have not mixed yet"
+        return ""
 
     def unsettled(self, family: Family, reference: Floats) -> float:
         """By how many standard errors theta (p,) has left the reference where rows were linearized; 0: by few."""
@@ -189,14 +199,6 @@ class Judgement(NamedTuple):
             step = np.einsum("...ij,...j->...i", self.inverse, short) / count
             distance = np.abs(step / self.errors).max(axis=-1)
         return np.asarray(np.where(np.isfinite(distance), distance, np.inf))
-
-
-def too_few_effective(name: str, effective: float, rows: str) -> str:
-    """Why an estimate is withheld that has a weakest parameter."""
-    return (
-        f"too few {rows} so far: {name} rests on {effective:.0f} of them, in effect, because few carry the "
-        f"information; intervals need {EFFECTIVE}"
-    )
 
 
 def student_95(freedom: Floats) -> Floats:

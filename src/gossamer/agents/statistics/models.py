@@ -44,7 +44,6 @@ from gossamer.models import (
     agreement,
     judge,
     student_95,
-    too_few_effective,
 )
 
 MOST_MEAT = 15
@@ -251,10 +250,7 @@ class ModelAnswers(Answers):
             return (
                 f"neighbors are {self.apart:.2g} standard errors apart, more than {most:.2g}: not mixed yet"
             )
-        weakest = found.weakest(layout.penalty)
-        if weakest >= 0 and self.members:
-            return too_few_effective(layout.names[weakest], found.effective[weakest], "rows")
-        return ""
+        return found.unfounded(layout.names, layout.penalty, "rows") if self.members else ""
 
     @property
     def held(self) -> Floats:

@@ -24,7 +24,6 @@ from gossamer.models import (
     Judgement,
     agreement,
     next_look,
-    too_few_effective,
 )
 
 if TYPE_CHECKING:
@@ -220,10 +219,7 @@ class OnlineLikelihood:
         most = agreement(len(held))
         if not apart <= most:
             return f"neighbors are {apart:.2g} standard errors apart, more than {most:.2g}: averages have not mixed"
-        weakest = own.weakest(problem.penalty)
-        if weakest >= 0:
-            return too_few_effective(names[weakest], own.effective[weakest], "samples")
-        return ""
+        return own.unfounded(names, problem.penalty, "samples")
 
     @property
     def withheld(self) -> list[str]:
