@@ -71,7 +71,7 @@ def test_work_is_canceled_replaced_and_ended_with_its_page():
             assert len(hello["presets"]) == 6
             run(socket, 1, SMALL)
             seen, _ = until_frame(socket, "done")
-            assert seen == ["network", "run", "exact", "limits", "done"]
+            assert seen == ["network", "run", "exact", "bound", "limits", "done"]
             (first,) = workers()  # one is kept warm
 
             # A mistake is answered in words and leaves the worker as it is.

@@ -263,7 +263,7 @@ def test_what_a_partition_refuses(tmp_path):
     with pytest.raises(gs.InvalidInput, match="parts must be at most 2 here"):
         partition(network, 3, tmp_path, "blocks")
     with pytest.raises(gs.InvalidInput, match="by='curve' needs agents with positions"):
-        partition(network, 2, tmp_path, "curve")
+        partition(gs.Network.erdos_renyi(900), 2, tmp_path, "curve")
     partition(network, 2, tmp_path, "blocks")
     with pytest.raises(gs.InvalidInput, match="has 2 parts, too few for 3 ranks; start at most 2 ranks"):
         ShardedParts(tmp_path).bounds(3)

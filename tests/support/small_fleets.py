@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import socket
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,15 @@ def make_certificates(directory: Path, agents: int) -> Path:
 
 def spread(values: list[float]) -> float:
     return float(np.ptp(values))
+
+
+def member(settings: AgentSettings, victim: AgentSettings, says: bytes) -> ssl.SSLSocket:
+    """A connection with an agent's own certificate that says what it likes."""
+    assert settings.tls is not None
+    context = ssl.create_default_context(cafile=settings.tls.authority)
+    context.load_cert_chain(settings.tls.certificate, settings.tls.key)
+    host, _, port = victim.endpoint.partition(":")
+    made = context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=host)
+    made.settimeout(20)
+    made.sendall(says)
+    return made

@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.agents.transports.test_strangers import member
-from tests.support.small_fleets import PLAINTEXT, fleet, make_certificates
+from tests.support.small_fleets import PLAINTEXT, fleet, make_certificates, member
 from tests.support.waiting import until
 
 from gossamer.agents.config.settings import AgentSettings

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from tests.support import SUPPORT
 from tests.support.agent_process import Handle
-from tests.support.small_fleets import fleet, make_certificates
+from tests.support.small_fleets import fleet, make_certificates, member
 from tests.support.waiting import until
 
-from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.config.settings import Neighbor
 from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.transports import handshakes
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
@@ -169,18 +169,6 @@ def received(connection: socket.socket) -> bytes:
 
 
 # -- members that overstep ------------------------------------------------------------------------------------
-
-
-def member(settings: AgentSettings, victim: AgentSettings, says: bytes) -> ssl.SSLSocket:
-    """A connection with an agent's own certificate that says what it likes."""
-    assert settings.tls is not None
-    context = ssl.create_default_context(cafile=settings.tls.authority)
-    context.load_cert_chain(settings.tls.certificate, settings.tls.key)
-    host, _, port = victim.endpoint.partition(":")
-    made = context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=host)
-    made.settimeout(20)
-    made.sendall(says)
-    return made
 
 
 @pytest.mark.parametrize(

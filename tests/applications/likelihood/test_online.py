@@ -197,7 +197,7 @@ def test_a_covariate_that_nobody_varies_is_named():
     )
     online = problem.online()
     feed(online, 60, noisy, scale=(1.0, 0.0))
-    assert "the direction 1 dose is not known" in online.withheld[0]
+    assert "do not determine the direction 1 dose" in online.withheld[0]
     assert "no covariates vary along it" in online.withheld[0]
 
 

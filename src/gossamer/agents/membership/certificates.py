@@ -243,6 +243,8 @@ def read_certificate(path: Path) -> x509.Certificate:
     try:
         files.check([path])
         return x509.load_pem_x509_certificate(path.read_bytes())
+    except InvalidInput:
+        raise
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{path} must be a certificate in PEM form, but it cannot be read ({type(error).__name__}); "
