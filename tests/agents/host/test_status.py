@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +95,36 @@ def test_a_status_that_no_agent_writes_is_refused(change: dict[str, Any]) -> Non
     written = json.loads(StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot()))
     with pytest.raises(InvalidInput, match="not the status of an agent"):
         Status.parse(json.dumps(written | change).encode())
+
+
+FIRST_USES = """
+import os, sys, threading
+from pathlib import Path
+from gossamer.agents.host.status import Status
+from gossamer.agents.membership.fleet import Fleet
+
+path, content = sys.argv[1:]
+sys.setswitchinterval(1e-6)
+threading.excepthook = lambda problem: os._exit(1)
+for use in (lambda: Status.parse(content.encode()), lambda: Fleet.read(Path(path))):
+    for _ in range(15):
+        child = os.fork()
+        if child == 0:
+            gate = threading.Barrier(16)
+            threads = [threading.Thread(target=lambda: (gate.wait(), use())) for _ in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the test needs fork")
+def test_many_threads_may_read_statuses_and_fleets_at_once(tmp_path: Path) -> None:
+    """Also for the first time: each child of a fresh process is one, in which nothing was read before."""
+    content = StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot())
+    path = Fleet.create(Network.path(2)).write(tmp_path)
+    command = [sys.executable, "-W", "ignore", "-c", FIRST_USES, str(path), content]
+    assert subprocess.run(command, timeout=120).returncode == 0

@@ -232,6 +232,10 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"not the status of an agent ({error})") from None
 
 
+# msgspec examines a class at its first use, which crashes if two threads do it at once: do it while importing.
+msgspec.json.Decoder(Status)
+
+
 @dataclass(frozen=True)
 class AgentStatus:
     """The state of one agent, as far as this machine knows.

@@ -443,6 +443,10 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return found
 
 
+# See `Status`: threads may read fleets at once.
+msgspec.json.Decoder(Fleet)
+
+
 def simulated_sources(agents: int, seed: int = 0) -> list[str]:
     """A simulated sensor per agent: its own mean between 0 and 10, standard deviation 1."""
     means = np.random.default_rng(seed).uniform(0, 10, agents).round(2)

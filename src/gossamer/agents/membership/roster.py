@@ -120,7 +120,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
                 "or belongs to another fleet"
             ) from None
         try:
-            roster = msgspec.json.decode(body, type=cls)
+            roster = _DECODER.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidRoster(f"a roster must be well-formed: {error}") from None
         if fleet is not None and roster.fleet != fleet:
@@ -215,6 +215,9 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
                 part += fresh
             components.append(sorted(part))
         return sorted(components, key=len, reverse=True)
+
+
+_DECODER = msgspec.json.Decoder(Roster)
 
 
 def roster_path(fleet: Path) -> Path:

@@ -82,6 +82,9 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     closing: Annotated[int, msgspec.Meta(ge=0, le=7)] = 0
 
 
+_MESSAGES = msgspec.msgpack.Decoder(_Message)
+
+
 class Codec:
     """Turns messages into bytes and back for one agent.
 
@@ -115,7 +118,7 @@ class Codec:
         beside = 0 if extremes is None else extremes.known.nbytes
         self.longest = limits.message_bytes or _ENVELOPE + self._bytes + beside
         self._pack = msgspec.msgpack.Encoder().encode
-        self._unpack = msgspec.msgpack.Decoder(_Message).decode
+        self._unpack = _MESSAGES.decode
 
     def limit(self, most: Floats | None) -> None:
         """Accept numbers up to these sizes, (1 + E, n), from now on; None: up to `LARGEST`."""

@@ -106,6 +106,10 @@ class _Format(msgspec.Struct):
     format: int
 
 
+_FORMAT = msgspec.msgpack.Decoder(_Format)
+_RECORD = msgspec.msgpack.Decoder(Record)
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open a file that exists."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
@@ -213,13 +217,13 @@ def _read(db: sqlite3.Connection) -> Record:
     if not isinstance(content, bytes) or seal != _seal(content):
         raise Damaged("its record was changed: the checksum does not match")
     try:
-        found = msgspec.msgpack.decode(content, type=_Format).format
+        found = _FORMAT.decode(content).format
         if found != FORMAT:
             raise InvalidInput(
                 f"a store must have the format {FORMAT}, but this one has the format {found}; "
                 "use the version of gossamer that wrote it, or delete the file to start over"
             )
-        record: Record = msgspec.msgpack.decode(content, type=Record)
+        record: Record = _RECORD.decode(content)
     except msgspec.DecodeError as error:
         raise Damaged(str(error)) from None
     record.check()
