@@ -19,7 +19,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,9 @@ from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.selected import inverse_diagonal
 from gossamer.observations import Masks, incidence
 from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from gossamer.plotting import Panels
 
 DENSE = 2000
 """Largest connected part of the honest agents for which the distances between all pairs are computed."""
@@ -166,7 +169,7 @@ class Privacy(Result):
             )
         return rows
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """Plot delta against epsilon for the worst agent, and for the worst single neighbor and pair of neighbors."""
         (ax,) = plotting.axes_for([self.title], ax)
         views = [("this coalition", self.worst_agent), ("one neighbor", self.worst_neighbor)]

@@ -115,7 +115,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
         l1_ratio: float = 0.0,
         class_weight: Any = None,
         agents: int | NetworkLike = 8,
-        split: Any = "random",
+        split: object = "random",
         fit_intercept: bool = True,
         tol: float = 1e-9,
         max_iter: int = 200,
@@ -132,7 +132,12 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
         self.random_state = random_state
 
     def partial_fit(  # type: ignore[override]
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, owners: Any = None
+        self,
+        X: object,
+        y: object,
+        classes: object = None,
+        sample_weight: object = None,
+        owners: object = None,
     ) -> Self:
         """Give the agents more rows, and fit all rows that they hold.
 
@@ -163,25 +168,25 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
         self.coef_, self.intercept_ = self._parameters(1 if two else len(self.classes_))
         return self
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Log odds (n,) of the second of two classes, or one predictor (n, K) for each class."""
         predictors = self._linear(X)
         return predictors[:, 0] if len(self.classes_) == 2 else predictors
 
-    def predict(self, X: Any) -> AnyArray:
+    def predict(self, X: object) -> AnyArray:
         """The most probable class of each row."""
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    def predict_log_proba(self, X: Any) -> Floats:
+    def predict_log_proba(self, X: object) -> Floats:
         """(n, K) logarithms of the probabilities."""
         scores = self.decision_function(X)
         scores = np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores
         scores = scores - scores.max(axis=1, keepdims=True)
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """(n, K) the probability of each class."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
@@ -193,7 +198,7 @@ class _DecentralizedRegressor(RegressorMixin, DecentralizedEstimator):  # type: 
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: object) -> Floats:
         """The mean of each row's label."""
         predictors = self._linear(X).T
         return np.asarray(self.fit_.model.family.mean(predictors)[0])
@@ -207,7 +212,7 @@ class _LogLink(_DecentralizedRegressor):
         alpha: float = 1.0,
         *,
         agents: int | NetworkLike = 8,
-        split: Any = "random",
+        split: object = "random",
         fit_intercept: bool = True,
         tol: float = 1e-9,
         max_iter: int = 200,
@@ -227,7 +232,7 @@ class _LogLink(_DecentralizedRegressor):
     @abstractmethod
     def _family(self) -> Family: ...
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """The share of the deviance that is explained, D^2."""
         check_is_fitted(self)
         X, y = validate_data(self, X, y, dtype=float, y_numeric=True, reset=False)
@@ -301,7 +306,7 @@ class DecentralizedNegativeBinomialRegressor(_LogLink):
         *,
         dispersion: float | None = None,
         agents: int | NetworkLike = 8,
-        split: Any = "random",
+        split: object = "random",
         fit_intercept: bool = True,
         tol: float = 1e-9,
         max_iter: int = 200,
@@ -347,7 +352,7 @@ class DecentralizedLinearRegression(_DecentralizedRegressor):
         *,
         l1_ratio: float = 0.0,
         agents: int | NetworkLike = 8,
-        split: Any = "random",
+        split: object = "random",
         fit_intercept: bool = True,
         tol: float = 1e-9,
         max_iter: int = 200,
@@ -389,7 +394,7 @@ class DecentralizedHuberRegressor(_DecentralizedRegressor):
         alpha: float = 1e-4,
         *,
         agents: int | NetworkLike = 8,
-        split: Any = "random",
+        split: object = "random",
         fit_intercept: bool = True,
         tol: float = 1e-9,
         max_iter: int = 500,

@@ -10,7 +10,7 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def all_printable(value: Any) -> Any:
+def all_printable(value: object) -> Any:
     """Decoded JSON with every text in it made printable, keys included."""
     if isinstance(value, str):
         return printable(value)

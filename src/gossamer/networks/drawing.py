@@ -21,6 +21,9 @@ DRAWN = 20_000
 SKETCHED = 400
 """Largest number of agents in a notebook's sketch."""
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 class Drawn:
     """What has agents, edges and a name, and so a picture."""
@@ -43,12 +46,12 @@ class Drawn:
     def plot(
         self,
         values: ArrayLike | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
         *,
         with_labels: bool = False,
         limits: tuple[float, float] | None = None,
         label: str | None = "",
-    ) -> Any:
+    ) -> Axes:
         """Plot the network: grids as grids, cycles as circles, trees as rings, other graphs by a stable layout.
 
         Parameters
@@ -86,15 +89,14 @@ class Drawn:
         ax.add_collection(LineCollection(lines, colors="0.65", linewidths=width, zorder=1))
         low, high = limits if colors is not None and limits else (None, None)
         shade = plotting.COLORS[0] if colors is None else colors
-        dots = ax.scatter(
-            *positions.T, c=shade, vmin=low, vmax=high, s=size, linewidths=0, zorder=2, clip_on=False
-        )
+        x, y = positions.T
+        dots = ax.scatter(x, y, c=shade, vmin=low, vmax=high, s=size, linewidths=0, zorder=2, clip_on=False)
         if colors is not None and label is not None:
             ax.figure.colorbar(dots, ax=ax, shrink=0.8, label=label).outline.set_visible(False)
         if with_labels:
             above: Any = {"xytext": (0, 3 + np.sqrt(size) / 2), "textcoords": "offset points", "ha": "center"}
-            for place, name in zip(positions, self.labels, strict=True):
-                ax.annotate(str(name), place, fontsize=7, zorder=3, **above)
+            for position, name in zip(positions, self.labels, strict=True):
+                ax.annotate(str(name), position, fontsize=7, zorder=3, **above)
         ax.set_axis_off()
         ax.set_aspect("equal", adjustable="datalim")  # a path keeps some height
         ax.margins(0.06)
@@ -108,7 +110,7 @@ def positions_of(network: Drawn) -> Floats:
     return layout.computed(network.agents, network.edges)
 
 
-def _dot_size(positions: Floats, ax: Any) -> float:
+def _dot_size(positions: Floats, ax: Axes) -> float:
     """Return the area of a dot, in square points, such that neighbors in the picture rarely touch."""
     extent = ax.get_window_extent()
     side = min(extent.width, extent.height) * 72 / ax.figure.dpi

@@ -110,7 +110,7 @@ class Declared:
         """Whether values of the right type can be wrong."""
         return self._checker is not None
 
-    def check(self, name: str, value: Any) -> None:
+    def check(self, name: str, value: object) -> None:
         """Raise for a value that is not allowed; an empty default ("", () or None) means that there is none."""
         words, checker = self.setting.words, self._checker
         if checker is None or (words and value in words) or (self._optional and _empty(value)):
@@ -131,7 +131,7 @@ class Declared:
             also = "".join(f'"{word}" or ' for word in self.setting.words)
             raise InvalidInput(parameter=name, required=f"{also}{error.required}", got=error.got) from None
 
-    def check_text(self, name: str, value: Any) -> None:
+    def check_text(self, name: str, value: object) -> None:
         """Raise for a value of fleet.toml that is not allowed."""
         if self.setting.unit != SECONDS:
             self.check(name, value)
@@ -230,7 +230,7 @@ def wrapped(text: str, columns: int = _COLUMNS) -> list[str]:
     return textwrap.wrap(" ".join(text.split()), columns, break_long_words=False, break_on_hyphens=False)
 
 
-def _annotated(hint: Any) -> Declaration | None:
+def _annotated(hint: object) -> Declaration | None:
     """The declaration in a type."""
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Declaration)), None)
 
@@ -240,16 +240,16 @@ def _bare(hint: Any) -> Any:
     return hint.__origin__ if hasattr(hint, "__metadata__") else hint
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
+def _alternatives(hint: object) -> tuple[Any, ...]:
     """The members of a union; the type itself if it is none."""
     return get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
-def _empty(value: Any) -> bool:
+def _empty(value: object) -> bool:
     return value is None or (isinstance(value, str | tuple) and not value)
 
 
-def _words(hint: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
+def _words(hint: object, names: Mapping[str, str] = MappingProxyType({})) -> str:
     """A type in words, as in "tuple of float" or "float or None"; `names` has other names of types."""
     parts = []
     for kind in _alternatives(hint):

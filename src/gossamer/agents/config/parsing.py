@@ -69,7 +69,7 @@ def _located(error: Exception, whole: str) -> str:
     return f"{field}: {_plain(problem)}"
 
 
-def _move_statistics(found: dict[str, Any]) -> None:
+def _move_statistics(found: dict[str, object]) -> None:
     """Move the statistics of files of the first release, which are among the observations, to their own table."""
     observations, statistics = found.get("observations"), found.setdefault("statistics", {})
     if isinstance(observations, dict) and isinstance(statistics, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -358,7 +358,7 @@ class AgentSettings:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-def _pairs(range: Any, dimension: int) -> tuple[tuple[float, float], ...]:
+def _pairs(range: object, dimension: int) -> tuple[tuple[float, float], ...]:
     """A range as one pair per component; a single pair serves all of them."""
     try:
         found = np.asarray(range, dtype=float)

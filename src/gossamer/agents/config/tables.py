@@ -53,7 +53,7 @@ class MethodTable(FileTable, frozen=True, kw_only=True):
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def from_file(cls, table: dict[str, Any]) -> dict[str, Any]:
+    def from_file(cls, table: dict[str, object]) -> dict[str, Any]:
         """Return the method from one table of fleet.toml."""
         rest = dict(table)
         name = rest.pop("name", cls().name)
@@ -451,6 +451,6 @@ PLACES = _places()
 """Every setting of fleet.toml by its place, such as "rounds.every"."""
 
 
-def in_file(place: str, default: Any = REQUIRED, **changes: Any) -> Any:
+def in_file(place: str, default: object = REQUIRED, **changes: object) -> Any:
     """A dataclass field whose declaration and default are those of fleet.toml, unless given (see `like`)."""
     return like(PLACES[place], default, **changes)

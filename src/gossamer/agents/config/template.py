@@ -109,7 +109,7 @@ def _row(entry: Any) -> Any:
     }
 
 
-def _array(entries: Sequence[Any]) -> str:
+def _array(entries: Sequence[object]) -> str:
     """Entries as the text of an array, one per line."""
     import tomlkit
 
@@ -162,5 +162,5 @@ def _explain(container: Any, text: str, row: type | None = None) -> None:
         container.add(tomlkit.comment(line))
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> Any:
     return [_listed(part) for part in value] if isinstance(value, tuple) else value

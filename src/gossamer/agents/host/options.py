@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gossamer.errors import require
 from gossamer.faults import Faults, parse
@@ -61,7 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return msgspec.json.encode(self).decode()
 
     @classmethod
-    def parse(cls, text: str, **changes: Any) -> Options:
+    def parse(cls, text: str, **changes: object) -> Options:
         """The options in such an argument, with `changes`."""
         return msgspec.structs.replace(msgspec.json.decode(text, type=cls), **changes)
 

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.host import logs
@@ -144,7 +144,7 @@ async def run(
             log.info("stopped", extra={"round": last.round, "samples": last.samples})
 
 
-def _say(line: dict[str, Any], output: io.TextIOBase) -> None:
+def _say(line: dict[str, object], output: io.TextIOBase) -> None:
     """Write a line of output; a full disk does not end the agent, but a closed pipe does."""
     try:
         output.write(json.dumps(line) + "\n")

@@ -267,7 +267,7 @@ class AgentStatus:
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, member: Member, status: Status, details: dict[str, Any]) -> AgentStatus:
+    def of(cls, member: Member, status: Status, details: dict[str, object]) -> AgentStatus:
         """The state of a member whose status is known and fresh."""
         alone = status.state == "running" and not status.neighbors_alive
         return cls(

@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
     def version_string(self) -> str:
         return "gossamer"  # without the version of Python
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Log nothing: a line per scrape would fill the log."""
 
 

@@ -76,6 +76,6 @@ def targets(fleet: Fleet, port: int = 0) -> list[dict[str, Any]]:
     return groups
 
 
-def targets_text(groups: list[dict[str, Any]]) -> str:
+def targets_text(groups: list[dict[str, object]]) -> str:
     """Groups of targets as the JSON of a file_sd file."""
     return json.dumps(groups, indent=1) + "\n"

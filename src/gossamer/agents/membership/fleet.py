@@ -114,7 +114,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         made.check(directory)
         return made
 
-    def with_(self, **changes: Any) -> Fleet:
+    def with_(self, **changes: object) -> Fleet:
         """This fleet with some fields changed."""
         return msgspec.structs.replace(self, **changes)
 

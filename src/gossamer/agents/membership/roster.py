@@ -272,7 +272,7 @@ def _check_size(size: int) -> None:
     _require(size <= LARGEST, f"a roster must have at most {LARGEST:,} bytes, got {size:,}")
 
 
-def _check_distinct(what: str, values: Iterable[Any]) -> None:
+def _check_distinct(what: str, values: Iterable[object]) -> None:
     seen: set[Any] = set()
     for value in values:
         _require(value not in seen, f"{what} must be different for every agent, got {value!r} twice")

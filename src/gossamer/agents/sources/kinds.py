@@ -64,7 +64,7 @@ class Source:
         """Return the observation in `item`, or None if it is a comment."""
         return parse_line(item, self.dimension, self.largest)
 
-    def accept(self, item: Any) -> Vector | None:
+    def accept(self, item: object) -> Vector | None:
         """Return the observation in `item`, or None if it is invalid or to be skipped; count it in any case."""
         try:
             value = self.understand(item)

@@ -39,7 +39,6 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -234,7 +233,7 @@ class Simulated(PacedSource):
             for row in _normals(self.seed, self.agent, self.dimension, start, self._BLOCK):
                 yield self.mean + self.std * row
 
-    def understand(self, item: Any) -> Vector:
+    def understand(self, item: object) -> Vector:
         return np.asarray(item)
 
 
@@ -249,7 +248,7 @@ class FromIterator(LiveSource):
         async for value in self.iterator:
             yield value
 
-    def understand(self, item: Any) -> Vector:
+    def understand(self, item: object) -> Vector:
         return vector(item, self.dimension, self.largest)
 
 
@@ -265,7 +264,7 @@ class FromIterable(PacedSource):
     def raw(self) -> Iterator[ArrayLike]:
         return iter(self.values)
 
-    def understand(self, item: Any) -> Vector:
+    def understand(self, item: object) -> Vector:
         return vector(item, self.dimension, self.largest)
 
 

@@ -6,7 +6,6 @@ import csv
 import json
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -80,7 +79,7 @@ def often(count: int) -> bool:
     return count <= 3 or count & (count - 1) == 0
 
 
-def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector:
+def vector(value: object, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector:
     """Return `value` as a new vector of `dimension` numbers up to `largest`, or raise `BadObservation`."""
     if type(value) is float and dimension == 1 and -largest <= value <= largest:
         return np.array([value])  # by far the most common case, so it is worth a shortcut
@@ -105,7 +104,7 @@ def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> 
     return numbers
 
 
-def _misleads(part: Any) -> bool:
+def _misleads(part: object) -> bool:
     """Whether NumPy would silently turn this into a number: True, or "1_000"."""
     return isinstance(part, (bool, np.bool_)) or (isinstance(part, str) and "_" in part)
 

@@ -70,7 +70,7 @@ class DataAtRest:
         design: Design,
         *,
         unit_penalty: Floats,
-        sites: Sequence[Any] = (),
+        sites: Sequence[object] = (),
         spent: tuple[int, int] = (0, 0),
         note: str = "",
     ) -> None:

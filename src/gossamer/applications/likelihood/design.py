@@ -37,7 +37,7 @@ class Column(NamedTuple):
         return [f"{self.name}={level}" for level in self.shown] if self.levels else [self.name]
 
 
-def parsed(name: str, column: Any) -> tuple[Floats, None] | tuple[None, AnyArray]:
+def parsed(name: str, column: object) -> tuple[Floats, None] | tuple[None, AnyArray]:
     """Return a column as numbers (NaN where missing), or as text (empty where missing)."""
     array = np.asarray(column)
     category = str(getattr(column, "dtype", "")) == "category"  # a categorical column of pandas
@@ -196,7 +196,7 @@ def _levels(name: str, table: DataTable, groups: Sequence[Any], exchange: Consen
     return tuple(sorted(found, key=float) if numbers else found)
 
 
-def agree(table: DataTable, groups: Sequence[Any], exchange: Consensus, intercept: bool) -> Design:
+def agree(table: DataTable, groups: Sequence[object], exchange: Consensus, intercept: bool) -> Design:
     """Return the design of all columns: numbers as they are, and an indicator for each level of a category.
 
     The first level of a category has no indicator, because the intercept represents it; without an intercept the first
@@ -220,7 +220,7 @@ def agree(table: DataTable, groups: Sequence[Any], exchange: Consensus, intercep
 
 
 def agree_on_formula(
-    text: str, table: DataTable, groups: Sequence[Any], exchange: Consensus
+    text: str, table: DataTable, groups: Sequence[object], exchange: Consensus
 ) -> tuple[Design, bool]:
     """Return the design of the right side of a formula, and whether it has an intercept."""
     formulaic = require("formulaic", "formula")

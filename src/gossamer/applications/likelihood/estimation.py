@@ -108,20 +108,20 @@ class LikelihoodEstimation:
     @classmethod
     def from_data(
         cls,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         agents: int | NetworkLike | None = None,
-        split: Any = "contiguous",
+        split: object = "contiguous",
         *,
         family: Family | str = "logistic",
         intercept: bool = True,
         ridge: float = 0.0,
         lasso: float = 0.0,
         local: Sequence[str] = (),
-        sample_weight: Any = None,
-        offset: Any = None,
-        exposure: Any = None,
-        class_weight: Any = None,
+        sample_weight: object = None,
+        offset: object = None,
+        exposure: object = None,
+        class_weight: object = None,
         missing: str = "refuse",
         standardize: bool = False,
         seed: int = 0,
@@ -408,7 +408,7 @@ class LikelihoodEstimation:
         )
 
 
-def _samples(samples: Any, agents: int) -> Floats:
+def _samples(samples: object, agents: int) -> Floats:
     """Return (N,) whole numbers, not all zero."""
     found = checks.array("samples", samples)
     if (

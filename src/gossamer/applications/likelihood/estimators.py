@@ -58,7 +58,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
             X, y, weights, None if owners is None else np.asarray(checks.listed("owners", owners))
         )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, owners: Any = None) -> Self:
+    def fit(self, X: object, y: object, sample_weight: object = None, owners: object = None) -> Self:
         """Distribute the rows over the agents, or by `owners` (one label per row), and fit.
 
         A row of weight 2 counts as two rows.
@@ -66,7 +66,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         self._held = self._checked(X, y, sample_weight, owners, True)
         return self._fit_all(self._held)
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, owners: Any = None) -> Self:
+    def partial_fit(self, X: object, y: object, sample_weight: object = None, owners: object = None) -> Self:
         """Give the agents more rows, and fit all rows so far.
 
         Agents keep their rows, so memory and time grow with them; use `LikelihoodEstimation.online` for streams that
@@ -127,7 +127,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
             return theta[:, :-1].copy(), theta[:, -1].copy()
         return theta, np.zeros(outputs)
 
-    def _linear(self, X: Any) -> Floats:
+    def _linear(self, X: object) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False)
         return np.asarray(X @ np.atleast_2d(self.coef_).T + self.intercept_)

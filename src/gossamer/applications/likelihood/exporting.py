@@ -30,12 +30,12 @@ class Covariates:
     def __init__(self, design: Design) -> None:
         self.design = design
 
-    def __call__(self, X: Any) -> Floats:
+    def __call__(self, X: object) -> Floats:
         return self.design.complete(DataTable(X))
 
 
 def as_estimator(
-    model: Model, design: Design, theta: Floats, classes: Sequence[Any], scale: Floats | None
+    model: Model, design: Design, theta: Floats, classes: Sequence[object], scale: Floats | None
 ) -> Any:
     """Return a fitted estimator of scikit-learn with the same predictions as the model."""
     require("sklearn", "data")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from gossamer.errors import Unsupported
 from gossamer.families import Family, LeastSquares
 from gossamer.networks import Network
 from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from gossamer.plotting import Panels
 
 _ERROR = r"$\max_i\|\hat\theta_i-\theta^*\|_\infty$"
 
@@ -164,13 +167,13 @@ class Fit(Result):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
-    def predictors(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> Floats:
+    def predictors(self, X: object, *, agent: int = 0, offset: object = 0.0) -> Floats:
         """Return the (m, n) linear predictors of new rows, with columns as in the data, by one agent's parameters."""
         agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
         x = self.design.complete(DataTable(X))
         return np.asarray(self.model.predictors(self.estimates[agent], x) + np.asarray(offset, dtype=float))
 
-    def predict(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> AnyArray:
+    def predict(self, X: object, *, agent: int = 0, offset: object = 0.0) -> AnyArray:
         """Return (n,) the mean label of each new row, or its most probable class.
 
         Parameters
@@ -187,11 +190,13 @@ class Fit(Result):
             return np.asarray(np.array(self.classes)[self.model.family.probabilities(at).argmax(axis=0)])
         return np.asarray(self.model.family.mean(at)[0])
 
-    def predict_proba(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> Floats:
+    def predict_proba(self, X: object, *, agent: int = 0, offset: object = 0.0) -> Floats:
         """Return the (n, classes) probabilities of the classes, in the order of `classes`."""
         return self.model.family.probabilities(self.predictors(X, agent=agent, offset=offset)).T
 
-    def score(self, X: Any, y: Any, *, agent: int = 0, offset: Any = 0.0, sample_weight: Any = None) -> float:
+    def score(
+        self, X: object, y: object, *, agent: int = 0, offset: object = 0.0, sample_weight: object = None
+    ) -> float:
         """Return the accuracy on new rows: the share of correct classes, or of explained deviance (D^2).
 
         For least squares this is R^2, which is also reported for Huber's losses.
@@ -237,7 +242,7 @@ class Fit(Result):
             for rounds, sent, error in rows
         ]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """The error against rounds."""
         return plotting.draw_errors(ax, [self.curve()], self.title, _ERROR)
 
@@ -272,7 +277,7 @@ class Fits(Result):
             rows.append(last | costs | {"note": last.pop("note")})
         return rows
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """The error against rounds, and against bytes (then `ax` is two axes)."""
         axes = plotting.axes_for(["by rounds", "by bytes"], ax)
         for panel, against, label in zip(

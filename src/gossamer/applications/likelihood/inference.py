@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -31,6 +31,9 @@ from gossamer.errors import InvalidInput
 from gossamer.families import Family
 from gossamer.least_squares import invert, pack, shift, unpack
 from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from gossamer.plotting import Panels
 
 _ACCURACY, _ROUGH = 1e-15, 1e-3
 """Factor by which averaging shrinks the differences between agents; for centers a rough mean is enough."""
@@ -174,7 +177,7 @@ class Summary(Result):
         lines += [f"{name.replace('_', ' ')}: {value:.8g}" for name, value in self.figures.items()]
         return "\n".join([*lines, *([self.note] if self.note else [])])
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """The intervals."""
         axes = plotting.axes_for([self.title], ax)
         panel = axes[0]
@@ -405,7 +408,7 @@ class Inference:
             return nothing, nothing
         return found[0] if self.model.family.density else nothing, found[1]
 
-    def summary(self, agent: int, site: Any, level: float, robust: bool | None) -> Summary:
+    def summary(self, agent: int, site: object, level: float, robust: bool | None) -> Summary:
         """Return the summary of one agent."""
         model, family = self.model, self.model.family
         covariance, robust_covariance = self.covariances(agent)

@@ -62,10 +62,10 @@ class TakenRows(NamedTuple):
 
 
 def take_rows(
-    X: Any,
-    y: Any,
+    X: object,
+    y: object,
     agents: int | NetworkLike | None,
-    split: Any,
+    split: object,
     seed: int,
     family: Family | str,
     intercept: bool,
@@ -113,14 +113,14 @@ def take_rows(
     )
 
 
-def _column(name: str, values: Any, rows: int) -> Any:
+def _column(name: str, values: object, rows: int) -> Any:
     found = np.asarray(values).squeeze()
     if found.shape != (rows,):
         raise InvalidInput(f"needs one value per row of X ({rows}), got shape {found.shape}", parameter=name)
     return found
 
 
-def _extra(name: str, value: Any, table: DataTable) -> Floats | None:
+def _extra(name: str, value: object, table: DataTable) -> Floats | None:
     """Return weights, offsets or exposures, given as one number per row or as the name of a column."""
     if value is None:
         return None
@@ -212,7 +212,7 @@ def _filled(
 
 
 def _by_class(
-    data: Sequence[AgentRows], weights: Any, classes: Sequence[Any], exchange: Consensus
+    data: Sequence[AgentRows], weights: object, classes: Sequence[object], exchange: Consensus
 ) -> list[AgentRows]:
     """Weight rows by their class: "balanced" gives all classes the same total; or a weight for each label."""
     if isinstance(weights, str) and weights == "balanced":

@@ -30,7 +30,10 @@ from gossamer.networks import ChangingNetwork
 from gossamer.results import Record, Result
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+    from gossamer.plotting import Panels
 
 Solver = Any
 """`AnytimeSDA` or its name, or a method to compare with: DSGD, DSGT, Alone, Centralized."""
@@ -79,7 +82,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
         if share > 0:
             yield (f"{share:.2g} of the estimates would be withheld: too few samples so far for a finite one")
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Axes:
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
 
     def curve(self, against: str = "rounds") -> plotting.Curve:
@@ -100,7 +103,7 @@ class LearningRuns(list[LearningRun[Any, Any]], Result):
     def records(self) -> list[Record]:
         return [record for run in self for record in run.records()]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """The errors against rounds, and the centralized limit."""
         curves = [run.curve() for run in self]
         limit = plotting.Curve("centralized limit", self[0].rounds, self[0].centralized_limit, limit=True)
@@ -197,7 +200,7 @@ def _squares(problem: LikelihoodEstimation, estimates: Floats) -> Floats:
     return np.asarray(np.where(missing, mean[:, None, None], squares))
 
 
-def running_mean(method: Any) -> AnytimeSDA:
+def running_mean(method: object) -> AnytimeSDA:
     """Return the method if it averages running means, otherwise raise an error that says why it must."""
     if not isinstance(method, AnytimeSDA) or method.gain is not None:
         raise InvalidInput(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -89,7 +89,7 @@ class OnlineLikelihood:
         """Number of calls of `observe` that the estimates include: all samples of the first calls, and no others."""
         return self._included
 
-    def observe(self, samples: Sequence[Any] | None = None) -> None:
+    def observe(self, samples: Sequence[object] | None = None) -> None:
         """Run one round with each agent's new samples (X, y), X of shape (k, dimension) and y of k labels, or None.
 
         Pass None instead of the list if no agent has new samples; the agents then only exchange messages.
@@ -152,7 +152,7 @@ class OnlineLikelihood:
         self._totals += self._linearizer.observe(x, y, weights, max(counts))[0, :, :, 0].T
         self._age = self._age or 1
 
-    def _checked(self, agent: int, given: Any) -> tuple[Floats, Floats]:
+    def _checked(self, agent: int, given: object) -> tuple[Floats, Floats]:
         size = self._problem.dimension
         if given is None:
             return np.empty((0, size)), np.empty(0)

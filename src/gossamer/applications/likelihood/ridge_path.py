@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -30,6 +30,7 @@ from gossamer.results import Record, Result
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.at_rest import DataAtRest
+    from gossamer.plotting import Panels
 
 RULES = ("cv", "gcv")
 RIDGES = tuple(np.geomspace(10.0, 1e-5, 13).tolist())
@@ -80,7 +81,7 @@ class RidgePath(Result):
             )
         ]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """The score against the penalty."""
         axes = plotting.axes_for([self.title], ax)
         panel = axes[0]

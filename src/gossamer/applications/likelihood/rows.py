@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class Model(NamedTuple):
         return self.gradient(own, x * x)
 
 
-def spread_over(work: Callable[..., Answer], *items: Iterable[Any]) -> list[Answer]:
+def spread_over(work: Callable[..., Answer], *items: Iterable[object]) -> list[Answer]:
     """Return list(map(work, *items)), computed on several threads."""
     tasks = list(zip(*items, strict=True))
     found: dict[int, Answer] = {}

@@ -70,7 +70,7 @@ class DataTable:
         return column
 
 
-def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: int) -> DealtRows:
+def deal(X: object, y: object, agents: int | None, split: object, intercept: bool, seed: int) -> DealtRows:
     """Distribute the rows of (X, y) over agents; see `LinearEstimation.from_data` for the rules.
 
     Blocks of consecutive rows of an array of floats are views of it.
@@ -96,7 +96,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
     return DealtRows([features[g] for g in groups], [target[g] for g in groups], names, labels)
 
 
-def take(table: DataTable, y: Any) -> Any:
+def take(table: DataTable, y: object) -> Any:
     """Return the labels: a column, which is removed from the table, or values."""
     if not isinstance(y, str):
         return y.to_numpy() if hasattr(y, "to_numpy") else y
@@ -107,7 +107,7 @@ def take(table: DataTable, y: Any) -> Any:
     return np.asarray(table.pop(y))
 
 
-def take_split(table: DataTable, split: Any) -> Any:
+def take_split(table: DataTable, split: object) -> Any:
     """Return a rule, or the label of each row; the column of "by:<column>" is removed from the table."""
     if not (isinstance(split, str) and split.startswith("by:")):
         return split
@@ -137,7 +137,7 @@ def check_unique(names: Sequence[str]) -> None:
         )
 
 
-def _matrix(X: Any) -> AnyArray:
+def _matrix(X: object) -> AnyArray:
     try:
         array = np.asarray(X)
     except ValueError:
@@ -152,7 +152,7 @@ def _matrix(X: Any) -> AnyArray:
     return array
 
 
-def _numbers(name: str, column: Any) -> Floats:
+def _numbers(name: str, column: object) -> Floats:
     kind = np.asarray(column).dtype.kind
     if kind in "Mm":
         raise InvalidInput(

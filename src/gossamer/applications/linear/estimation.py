@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,6 +41,11 @@ from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true
 from gossamer.observations import Gaussian
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gossamer.plotting import Panels
 
 Solver = Any
 """A method or its name, or one of the baselines: KarMoura, XiaoBoydLall, Alone, Centralized."""
@@ -73,7 +78,7 @@ class EstimationRun(ErrorResult[Rounds, Value]):
         reason = self.reasons[which if len(self.reasons) > 1 else 0]
         yield from [reason] if reason else super()._notes(which)
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Axes:
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
 
 
@@ -110,7 +115,7 @@ class LinearEstimation:
         network: NetworkLike,
         matrices: Sequence[ArrayLike],
         parameter: ArrayLike,
-        covariance: Any = 1.0,
+        covariance: object = 1.0,
         *,
         weighting: str = "plain",
         names: Sequence[str] | None = None,
@@ -165,10 +170,10 @@ class LinearEstimation:
     @classmethod
     def from_data(
         cls,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         agents: int | NetworkLike | None = None,
-        split: Any = "contiguous",
+        split: object = "contiguous",
         *,
         intercept: bool = True,
         seed: int = 0,
@@ -271,7 +276,7 @@ class LinearEstimation:
             )
         return exact(method, self.network, self.streams, rounds)  # type: ignore[arg-type, unused-ignore]
 
-    def centralized_error(self, rounds: Any) -> Any:
+    def centralized_error(self, rounds: object) -> Any:
         """Return the expected error, summed over agents, if each held all measurements of `rounds` rounds."""
         inverse, factor = self._inverse, self.moments.factor
         trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()

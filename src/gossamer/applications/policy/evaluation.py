@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,9 @@ from gossamer.networks import Network, NetworkLike
 from gossamer.numerics import random
 from gossamer.observations import Gaussian, Observations
 from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from gossamer.plotting import Panels
 
 Solver = Any
 """A method or its name (the plug-in estimator with it), or TemporalDifference, Alone, Centralized."""
@@ -105,7 +108,7 @@ class EvaluationRun(Result):
         }
         return [fixed | dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         curves = [
             plotting.Curve(self.label, self.rounds, self.error, self.stderr),
             plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
@@ -142,7 +145,7 @@ class PolicyEvaluation:
     def __init__(
         self,
         network: NetworkLike,
-        transitions: Any,
+        transitions: object,
         rewards: ArrayLike | Observations,
         discount: float,
         reward_std: ArrayLike | None = None,

@@ -109,7 +109,7 @@ def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardP
 
 
 def from_gymnasium(
-    environment: Any, policy: str | ArrayLike = "optimal", discount: float = DISCOUNT, **options: Any
+    environment: object, policy: str | ArrayLike = "optimal", discount: float = DISCOUNT, **options: object
 ) -> MarkovRewardProcess:
     """Return the process that a policy induces on a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
 
@@ -268,7 +268,7 @@ def share_rewards(
     return np.asarray(shared)
 
 
-def check_transitions(matrix: Any) -> sp.csr_matrix:
+def check_transitions(matrix: object) -> sp.csr_matrix:
     """Return P as a CSR matrix with stored positive entries, or say why it is not a transition matrix."""
     transitions = sp.csr_matrix(
         matrix if sp.issparse(matrix) else checks.array("P", matrix, (None, None)), dtype=float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared.policy import DISCOUNTS, GRAPHS, pieces, quantity_at
 from gossamer.paper.shared.problem import TITLES, slope
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 
 def _growth(results: Results, graph: str, solver: str) -> Floats:
@@ -33,7 +36,7 @@ def _exponent(errors: Floats) -> float:
     return slope([1 / (1 - d) for d in DISCOUNTS], errors)
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 2.9)
     axes = drawn.subplots(1, len(GRAPHS), sharey=True)
     horizon = np.array([1 / (1 - d) for d in DISCOUNTS])

@@ -8,7 +8,8 @@ limit.
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 TITLES = {
     "mobile": "Mobile, dense",
@@ -75,14 +79,14 @@ def pieces(settings: Settings) -> list[Piece]:
     ]
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 2.6)
     for ax, graph in zip(drawn.subplots(1, 4, sharey=True), TITLES, strict=True):
         for name in METHODS:
             runs = results.where(graph=graph, method=name).sort("rounds")
             rounds = runs.column("rounds")
             style.line(ax, style.MARKS[name], rounds, runs.column("value") * rounds, linewidth=0.8)
-            style.points(ax, style.MARKS[name], rounds, runs, lambda v, rounds=rounds: v * rounds)
+            style.points(ax, style.MARKS[name], rounds, runs, partial(np.multiply, rounds))
         ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
         ax.set(xscale="log", yscale="log", xlabel="rounds $T$")
         ax.set_title(TITLES[graph])

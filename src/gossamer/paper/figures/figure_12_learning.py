@@ -8,7 +8,7 @@ several step sizes, by rounds and by bytes.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 FAMILIES = {"logistic": "Logistic", "poisson": "Poisson", "gamma": "Gamma", "huber": "Huber loss, t noise"}
 GRAPHS = ("cycle", "grid", "erdos-renyi")
@@ -98,7 +101,7 @@ def curves(results: Results, family: str) -> dict[str, Results]:
     return ours | {name: rows.where(method=name) for name in RIVALS}
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 4.2)
     axes = drawn.subplots(2, len(FAMILIES), sharey="row")
     for (family, title), above, below in zip(FAMILIES.items(), *axes, strict=True):
@@ -146,7 +149,7 @@ def explain(results: Results, settings: Settings) -> str:
     )
 
 
-def _within(limits: dict[int, float], families: Any, words: str) -> Any:
+def _within(limits: dict[int, float], families: object, words: str) -> Any:
     """Judge whether every multiple is at most its limit; it is a caveat if an interval extends beyond the limit."""
 
     def judge(results: Results, settings: Settings) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
@@ -31,6 +31,9 @@ from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
 from gossamer.paper.shared.problem import GRAPHS, TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 PAPER = {"path": 4052, "cycle": 1013, "star": 100, "grid": 76, "erdos-renyi": 11}
 """kappa(L) for N = 100, as given in the paper."""
@@ -92,7 +95,7 @@ def pieces(settings: Settings) -> list[Piece]:
 # -- the picture -------------------------------------------------------------------------------------------
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 1.85)
     axes = drawn.subplots(1, 5)
     mean = problem.means(settings.agents, settings.spread, settings.seed)

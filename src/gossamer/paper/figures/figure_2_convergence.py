@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from gossamer.paper.shared import problem
 from gossamer.paper.shared.convergence import METHODS, horizons, main_pieces
 from gossamer.paper.shared.modes import EverySDA, energies, modes
 from gossamer.paper.shared.problem import GRAPHS, TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 DRAWS = "convergence draws"
 
@@ -101,7 +104,7 @@ def pieces(settings: Settings) -> list[Piece]:
 # -- the picture -------------------------------------------------------------------------------------------
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 4.3)
     axes = drawn.subplots(2, 3)
     results = results.where(experiment="convergence", quantity="total_error").sort("rounds")

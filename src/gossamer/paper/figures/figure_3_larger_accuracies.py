@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from gossamer.paper.shared.samples import (
     sample_counts,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
 
 def pieces(settings: Settings) -> list[Piece]:
     s = settings
@@ -47,7 +50,7 @@ def pieces(settings: Settings) -> list[Piece]:
     return parts
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     return draw_samples(results, settings, settings.large, ("sda", "sstm_sc"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared.problem import GRAPHS, TITLES
 from gossamer.paper.shared.samples import averaging_shares, by_graph, draw_samples, fitted_slopes, main_pieces
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
-def draw(results: Results, settings: Settings) -> Any:
+
+def draw(results: Results, settings: Settings) -> Picture:
     return draw_samples(results, settings, settings.small, ("sda",))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
 from gossamer.paper.shared.problem import NORMAL_95, slope
 from gossamer.theory import k_star
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 METHODS: dict[str, Method] = {"sda": SDA(), "d-masg": DMASG(stages=1)}
 RESAMPLES = 1000
@@ -94,7 +97,7 @@ def pieces(settings: Settings) -> list[Piece]:
     return [Piece("star", stars, work, 1.0)]
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(4.6, 2.7)
     ax = drawn.subplots()
     rows = results.where(quantity="total_error").sort("agents")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -30,6 +31,10 @@ from gossamer.paper.shared.complexity import examined, first_passages
 from gossamer.paper.shared.modes import EverySDA
 from gossamer.paper.shared.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
 from gossamer.theory import centralized_limit, network_limit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
 METHODS = {name: AnytimeSDA(name) for name in ("nesterov", "chebyshev", "heavy-ball", "local")}
 CURVES = ("sda", *METHODS, "network limit")
@@ -146,7 +151,7 @@ def pieces(settings: Settings) -> list[Piece]:
     return parts
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL + 0.6, 4.1)
     axes = drawn.subplots(2, 5, sharey="row")
     need = results.where(quantity="samples", draw=0, method=CURVES)
@@ -169,7 +174,7 @@ def draw(results: Results, settings: Settings) -> Any:
     return drawn
 
 
-def _errors(ax: Any, results: Results) -> None:
+def _errors(ax: Axes, results: Results) -> None:
     total = results.where(quantity="total_error").sort("rounds")
     for name in CURVES:
         truth = total.where(experiment="anytime", method=name, source="exact")
@@ -179,12 +184,12 @@ def _errors(ax: Any, results: Results) -> None:
         runs = total.where(experiment=experiment, method=name, source="simulation")
         if len(runs):
             rounds = runs.column("rounds")
-            style.points(ax, mark, rounds, runs, lambda v, rounds=rounds: v * rounds)
+            style.points(ax, mark, rounds, runs, partial(np.multiply, rounds))
     ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
     ax.set(xscale="log", yscale="log", ylim=(0.6, 3000))
 
 
-def _samples(ax: Any, results: Results, settings: Settings, top: float) -> None:
+def _samples(ax: Axes, results: Results, settings: Settings, top: float) -> None:
     rows = results.where(quantity="samples").sort("epsilon")
     for name in CURVES:
         mark = style.MARKS[name]
@@ -201,7 +206,7 @@ def _samples(ax: Any, results: Results, settings: Settings, top: float) -> None:
         )
         if len(runs):
             eps = runs.column("epsilon")
-            style.points(ax, mark, eps, runs, lambda v, eps=eps: v * eps)
+            style.points(ax, mark, eps, runs, partial(np.multiply, eps))
     ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
     ax.set(xscale="log", yscale="log", ylim=(0.6, top))
     ax.set_yticks([tick for tick in (1, 2, 5, 10, 20, 50, 100) if tick <= top])

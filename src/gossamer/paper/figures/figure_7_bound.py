@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from gossamer.paper.shared import convergence, problem
 from gossamer.paper.shared.modes import EverySDA
 from gossamer.paper.shared.problem import GRAPHS, TITLES, slope
 from gossamer.theory import k_star, theorem_1, theorem_3
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 TERMS = {
     "bias": style.Mark("bias", style.RED, (0, (4, 1.5)), ""),
@@ -124,7 +127,7 @@ def pieces(settings: Settings) -> list[Piece]:
     return parts
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 4.5)
     axes = drawn.subplots(2, 3, sharey=True)
     results = results.sort("rounds")

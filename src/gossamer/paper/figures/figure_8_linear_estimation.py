@@ -6,7 +6,7 @@ the centralized limit.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
 from gossamer.paper.shared.problem import TITLES, around
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 GRAPHS = ("path", "grid", "erdos-renyi")
 PARAMETERS, ROWS = 5, 2
@@ -106,7 +109,7 @@ def pieces(settings: Settings) -> list[Piece]:
     ]  # fmt: skip
 
 
-def draw(results: Results, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 2.9)
     axes = drawn.subplots(1, len(GRAPHS), sharey=True)
     results = results.sort("rounds")

@@ -6,7 +6,7 @@ temporal differences, for several discounts and networks.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,11 @@ from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared.policy import DISCOUNTS, GRAPHS, MOST_AGENTS, STATES, pieces, quantity_at
 from gossamer.paper.shared.problem import TITLES
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
-def draw(results: Results, settings: Settings) -> Any:
+
+def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 5.4)
     axes = drawn.subplots(len(GRAPHS), len(DISCOUNTS), sharex=True, sharey=True)
     results = results.sort("rounds")

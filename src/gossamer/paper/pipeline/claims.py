@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from gossamer.arrays import Floats
@@ -61,7 +61,7 @@ def verdict(holds: bool, caveat: bool = False) -> Verdict:
     return Verdict.CAVEAT if caveat else Verdict.HOLDS
 
 
-def share(outcomes: Any) -> tuple[float, float, float]:
+def share(outcomes: ArrayLike) -> tuple[float, float, float]:
     """Return the share of true outcomes with its 95% Clopper-Pearson interval."""
     flat = np.asarray(outcomes, dtype=bool).ravel()
     n, k = len(flat), int(flat.sum())
@@ -70,19 +70,19 @@ def share(outcomes: Any) -> tuple[float, float, float]:
     return k / n, low, high
 
 
-def by_share(outcomes: Any) -> Verdict:
+def by_share(outcomes: ArrayLike) -> Verdict:
     """Judge by the share of draws: at least `USUALLY` holds, more than half holds with a caveat."""
     part, _, _ = share(outcomes)
     return verdict(part > 0.5, caveat=part < USUALLY)
 
 
-def near(values: Any, target: float, close: float, loose: float) -> Verdict:
+def near(values: ArrayLike, target: float, close: float, loose: float) -> Verdict:
     """Judge by the distance from a target: all values within `close` holds, within `loose` holds with a caveat."""
     off = float(np.abs(np.asarray(values, dtype=float) - target).max())
     return verdict(off <= loose, caveat=off > close)
 
 
-def middle(values: Any) -> tuple[float, float, float]:
+def middle(values: ArrayLike) -> tuple[float, float, float]:
     """Return the median and the 5-95% range over draws."""
     low, center, high = np.quantile(np.asarray(values, dtype=float), [0.05, 0.5, 0.95])
     return float(center), float(low), float(high)
@@ -106,7 +106,7 @@ def interval(center: float, low: float, high: float, digits: int = 3) -> str:
     return f"{number(center, digits)} ({number(low, digits)} to {number(high, digits)})"
 
 
-def span(values: Any, digits: int = 2) -> str:
+def span(values: ArrayLike, digits: int = 2) -> str:
     """Format the smallest and the largest value, `1.2 to 2.5`; one number if they are equal when rounded."""
     low, high = (number(value, digits) for value in extremes(values))
     return low if low == high else f"{low} to {high}"
@@ -121,6 +121,6 @@ def listed(values: dict[str, float], digits: int = 3) -> str:
     return ", ".join(f"{name} {number(value, digits)}" for name, value in values.items())
 
 
-def extremes(values: Any) -> tuple[float, float]:
+def extremes(values: ArrayLike) -> tuple[float, float]:
     flat: Floats = np.asarray(values, dtype=float).ravel()
     return float(flat.min()), float(flat.max())

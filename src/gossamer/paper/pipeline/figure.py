@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gossamer.paper.pipeline.claims import Claim
 from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Figure:
     name: str
     title: str
     pieces: Callable[[Settings], list[Piece]]
-    draw: Callable[[Results, Settings], Any]
+    draw: Callable[[Results, Settings], Picture]
     explain: Callable[[Results, Settings], str]
     claims: tuple[Claim, ...] = ()
     ours: bool = False

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gossamer.arrays import Floats
+from gossamer.arrays import AnyArray, Floats
 
 COLUMNS: dict[str, type] = {
     "experiment": str,
@@ -30,7 +29,7 @@ COLUMNS: dict[str, type] = {
     "high": float,
 }
 
-Row = dict[str, Any]
+Row = dict[str, object]
 """One number and everything it depends on, by column; low and high are its 95% interval."""
 
 
@@ -42,7 +41,7 @@ class Results:
         unknown = {name for row in listed for name in row} - set(COLUMNS)
         if unknown:
             raise LookupError(f"unknown columns {sorted(unknown)}; the columns are {', '.join(COLUMNS)}")
-        self._columns: dict[str, NDArray[Any]] = {}
+        self._columns: dict[str, AnyArray] = {}
         for name, kind in COLUMNS.items():
             absent, dtype = ("", object) if kind is str else (np.nan, float)
             self._columns[name] = np.array([row.get(name, absent) for row in listed], dtype=dtype)
@@ -50,7 +49,7 @@ class Results:
     def __len__(self) -> int:
         return len(self._columns["value"])
 
-    def where(self, **conditions: Any) -> Results:
+    def where(self, **conditions: object) -> Results:
         """Return the rows with these values; a tuple or list stands for any of its values."""
         mask = np.ones(len(self), dtype=bool)
         for name, wanted in conditions.items():
@@ -67,27 +66,27 @@ class Results:
         ordered._columns = {name: column[order] for name, column in self._columns.items()}
         return ordered
 
-    def column(self, name: str) -> NDArray[Any]:
+    def column(self, name: str) -> AnyArray:
         return self._columns[name]
 
     def distinct(self, name: str) -> list[Any]:
         """Return the distinct values of a column in order of appearance."""
         return list(dict.fromkeys(self._columns[name].tolist()))
 
-    def value(self, **conditions: Any) -> float:
+    def value(self, **conditions: object) -> float:
         """Return the only number under these conditions."""
         rows = self.where(**conditions)
         if len(rows) != 1:
             raise LookupError(f"{len(rows)} rows under {conditions}, where one was expected")
         return float(rows.column("value")[0])
 
-    def grid(self, rows: str, columns: str, **conditions: Any) -> Floats:
+    def grid(self, rows: str, columns: str, **conditions: object) -> Floats:
         """Return the values under these conditions as a matrix over two ascending columns."""
         subset = self.where(**conditions).sort(rows, columns)
         shape = (len(subset.distinct(rows)), len(subset.distinct(columns)))
         return np.asarray(subset.column("value"), dtype=float).reshape(shape)
 
-    def records(self) -> Iterator[list[Any]]:
+    def records(self) -> Iterator[list[str | float | None]]:
         """Yield the rows in the order of `COLUMNS`, with None for columns that do not apply."""
         kinds = COLUMNS.values()
         for values in zip(*(self._columns[name].tolist() for name in COLUMNS), strict=True):

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
+from numpy.typing import ArrayLike
 
 from gossamer import plotting
+from gossamer.arrays import Floats
 from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.typing import LineStyleType
 
 FULL = 7.2  # inches: the text width of a paper with one column
 BLACK, GRAY, LIGHT = plotting.BLACK, plotting.GRAY, plotting.LIGHT
 ORANGE, SKY, GREEN = plotting.ORANGE, plotting.SKY, plotting.GREEN
 BLUE, RED, PURPLE = plotting.BLUE, plotting.RED, plotting.PURPLE
 
-RC: dict[str, Any] = {
+RC: plotting.RcSettings = {
     **plotting.BASE,
     "ps.fonttype": 42,
     "font.family": "DejaVu Sans",
@@ -52,7 +58,7 @@ class Mark(NamedTuple):
 
     label: str
     color: str
-    line: Any
+    line: LineStyleType
     marker: str
     filled: bool = True
 
@@ -83,7 +89,7 @@ MARKS = {
 @contextmanager
 def paper_style() -> Iterator[None]:
     """Apply the style of the figures inside the block."""
-    with mpl.rc_context(cast(Any, RC)), warnings.catch_warnings():
+    with mpl.rc_context(RC), warnings.catch_warnings():
         # Matplotlib warns if a panel has nothing to lay out, which is intended here.
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -94,17 +100,18 @@ def picture(width: float, height: float) -> Picture:
     return Picture(figsize=(width, height), layout="constrained")
 
 
-def line(axes: Any, mark: Mark, x: Any, y: Any, **changes: Any) -> None:
+def line(axes: Axes, mark: Mark, x: ArrayLike, y: ArrayLike, **changes: Any) -> None:
     """Draw an exact curve."""
     options = {"color": mark.color, "linestyle": mark.line, **changes}
     axes.plot(x, y, **options)
 
 
-def points(axes: Any, mark: Mark, x: Any, rows: Results, transform: Any = None) -> None:
+def points(
+    axes: Axes, mark: Mark, x: ArrayLike, rows: Results, transform: Callable[[Floats], Floats] = np.asarray
+) -> None:
     """Draw simulated values with their 95% intervals."""
     value, low, high = (np.asarray(rows.column(name), dtype=float) for name in ("value", "low", "high"))
-    if transform is not None:
-        value, low, high = transform(value), transform(low), transform(high)
+    value, low, high = transform(value), transform(low), transform(high)
     axes.errorbar(
         x,
         value,
@@ -140,12 +147,12 @@ def bound_key(corollary: str) -> Line2D:
     return entry
 
 
-def legend_panel(axes: Any, keys: list[Any], note: str) -> None:
+def legend_panel(axes: Axes, keys: Sequence[Line2D], note: str) -> None:
     """Put the legend into a panel of its own, so that it covers no data."""
     axes.axis("off")
     corner = (-0.02, 1.04)
     axes.legend(handles=keys, loc="upper left", bbox_to_anchor=corner, handlelength=3.2, borderaxespad=0)
-    text = {"va": "top", "fontsize": 7, "color": GRAY, "linespacing": 1.35}
+    text: dict[str, Any] = {"va": "top", "fontsize": 7, "color": GRAY, "linespacing": 1.35}
     axes.text(0.0, 0.97 - 0.115 * len(keys), note, transform=axes.transAxes, **text)
 
 
@@ -153,7 +160,7 @@ def marks_note(settings: Settings) -> str:
     return f"lines: exact\nmarks: mean of {settings.trials} runs and its\n95% interval"
 
 
-def listed_axis(axes: Any, values: Any) -> None:
+def listed_axis(axes: Axes, values: Iterable[float]) -> None:
     """Make the x axis logarithmic, with ticks only at these numbers."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(list(values)))
@@ -161,7 +168,7 @@ def listed_axis(axes: Any, values: Any) -> None:
     axes.set_xticklabels([f"{value:.0f}" for value in values])
 
 
-def rounds_axis(axes: Any, rounds: Any) -> None:
+def rounds_axis(axes: Axes, rounds: Iterable[float]) -> None:
     """Make the x axis logarithmic, with a tick at every other number of rounds."""
     listed_axis(axes, sorted({int(t) for t in rounds})[::2])
 

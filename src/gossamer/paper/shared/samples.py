@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullFormatter
@@ -17,6 +17,10 @@ from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared.complexity import exact_samples, sda_protocol
 from gossamer.paper.shared.problem import GRAPHS, TITLES, slope
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
 
 def main_pieces(settings: Settings) -> list[Piece]:
@@ -85,7 +89,7 @@ def by_graph(values: Floats, digits: int = 3) -> str:
 
 def draw_samples(
     results: Results, settings: Settings, epsilons: Sequence[float], methods: Sequence[str]
-) -> Any:
+) -> Picture:
     drawn = style.picture(style.FULL, 4.6)
     axes = drawn.subplots(2, 3)
     results = results.where(experiment="samples", draw=0, quantity="samples", epsilon=tuple(epsilons)).sort(
@@ -140,7 +144,7 @@ def draw_samples(
     return drawn
 
 
-def _accuracy_axis(ax: Any, epsilons: Sequence[float]) -> None:
+def _accuracy_axis(ax: Axes, epsilons: Sequence[float]) -> None:
     """Make a logarithmic axis with plain numbers at a few of the accuracies."""
     ax.set_xscale("log")
     shown = sorted(epsilons)[:: max(1, (len(epsilons) - 1) // 2)] if len(epsilons) > 3 else sorted(epsilons)
