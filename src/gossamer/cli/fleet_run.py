@@ -37,7 +37,7 @@ Store = Annotated[
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Use plaintext without certificates; for tests only.")
 ]
-METRICS_HOST: dict[str, Any] = {
+METRICS_HOST: dict[str, object] = {
     "help": "Address to serve the metrics on.",
     "show_default": "as in fleet.toml, or 127.0.0.1",
 }

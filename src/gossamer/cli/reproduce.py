@@ -97,7 +97,7 @@ def reproduce(
     _show(result)
 
 
-def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | None:
+def _numbers(option: str, text: str | None, kind: type) -> tuple[object, ...] | None:
     if text is None:
         return None
     try:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -139,7 +138,7 @@ def _built(
     return parse_network(text, weights, seed)
 
 
-def _checked(state: dict[str, object]) -> dict[str, Any]:
+def _checked(state: dict[str, object]) -> dict[str, object]:
     """Return the entries of a scenario that are present, normalized."""
     kinds: dict[str, Callable[[object], object]] = {
         "network": _text,

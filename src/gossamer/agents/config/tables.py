@@ -50,16 +50,16 @@ class MethodTable(FileTable, frozen=True, kw_only=True):
             live=False,
         ),
     ] = "anytime-sda"
-    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+    parameters: dict[str, object] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def from_file(cls, table: dict[str, object]) -> dict[str, Any]:
+    def from_file(cls, table: dict[str, object]) -> dict[str, object]:
         """Return the method from one table of fleet.toml."""
         rest = dict(table)
         name = rest.pop("name", cls().name)
         return {"name": name, "parameters": rest}
 
-    def in_file(self) -> dict[str, Any]:
+    def in_file(self) -> dict[str, object]:
         """Return the method as one table of fleet.toml."""
         return {"name": self.name, **self.parameters}
 

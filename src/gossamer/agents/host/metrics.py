@@ -9,23 +9,21 @@ import math
 import platform
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gossamer.agents.statistics.base import Membership
+from gossamer.agents.statistics.base import LabeledValues, Membership
 from gossamer.errors import GossamerError, require
 from gossamer.fingerprint import full_version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.metrics_core import Metric
 
     from gossamer.agents.snapshot import Snapshot
-
-Values = Mapping[Any, float]
-"""Values by tuple of labels, without the label `agent`."""
 
 STATES = ("running", "degraded", "stopped")
 
@@ -161,22 +159,21 @@ class AgentCollector:
     def _gauge(self, name: str, text: str, value: float) -> Metric:
         return self._gauges(name, text, [], {(): value})
 
-    def _vector(self, name: str, text: str, values: Any) -> Metric:
+    def _vector(self, name: str, text: str, values: Iterable[float]) -> Metric:
         return self._gauges(name, text, ["component"], {(str(k),): float(v) for k, v in enumerate(values)})
 
-    def _counters(self, name: str, text: str, labels: list[str], values: Values) -> Metric:
+    def _counters(self, name: str, text: str, labels: list[str], values: LabeledValues) -> Metric:
         from prometheus_client.core import CounterMetricFamily
 
         return self._filled(CounterMetricFamily(f"gossamer_{name}", text, labels=["agent", *labels]), values)
 
-    def _gauges(self, name: str, text: str, labels: list[str], values: Values) -> Metric:
+    def _gauges(self, name: str, text: str, labels: list[str], values: LabeledValues) -> Metric:
         from prometheus_client.core import GaugeMetricFamily
 
         return self._filled(GaugeMetricFamily(f"gossamer_{name}", text, labels=["agent", *labels]), values)
 
-    def _filled(self, family: Any, values: Values) -> Metric:
+    def _filled(self, family: CounterMetricFamily | GaugeMetricFamily, values: LabeledValues) -> Metric:
         for labels, value in values.items():
             if math.isfinite(value):  # a metric that is not known yet is left out
                 family.add_metric([self._name, *labels], value)
-        filled: Metric = family
-        return filled
+        return family

@@ -110,9 +110,9 @@ def cadence(pace: float | None) -> float:
     return min(max(pace or 0.0, _OFTEN), _SELDOM)
 
 
-def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
+def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, object]:
     """What an agent prints on standard output: its answer, and how good it is."""
-    line: dict[str, Any] = {
+    line: dict[str, object] = {
         "time": datetime.fromtimestamp(snapshot.time, UTC).isoformat(timespec="milliseconds"),
         "agent": snapshot.agent,
         "name": name,
@@ -136,7 +136,7 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
 
 def status_line(
     snapshot: Snapshot, name: str, source: AnySource, certificate_end: datetime | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The status of an agent: its estimate, and what an operator needs to know."""
     return {
         **estimate_line(snapshot, name, source),
@@ -267,7 +267,7 @@ class AgentStatus:
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, member: Member, status: Status, details: dict[str, object]) -> AgentStatus:
+    def of(cls, member: Member, status: Status, details: dict[str, Any]) -> AgentStatus:
         """The state of a member whose status is known and fresh."""
         alone = status.state == "running" and not status.neighbors_alive
         return cls(
@@ -293,7 +293,7 @@ class AgentStatus:
 def worst_first(status: Iterable[AgentStatus]) -> list[AgentStatus]:
     """Sort by state, the worst first, then by rejected messages, then by distance."""
 
-    def badness(agent: AgentStatus) -> tuple[Any, ...]:
+    def badness(agent: AgentStatus) -> tuple[int, int, float, int]:
         calm = _CALM.index(agent.state) if agent.state in _CALM else -1
         return calm, -agent.rejected, -(agent.distance or 0.0), agent.member.id
 

@@ -162,7 +162,7 @@ class _Server(ThreadingHTTPServer):
         self._wake_reader.close()
         self._wake_writer.close()
 
-    def get_request(self) -> tuple[socket.socket, Any]:
+    def get_request(self) -> tuple[socket.socket, object]:
         connection, address = super().get_request()
         connection.setblocking(True)
         return connection, address

@@ -17,7 +17,7 @@ import re
 import struct
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gossamer.agents import files
 from gossamer.agents.config.members import Edge, Left, RosterMember
@@ -273,7 +273,7 @@ def _check_size(size: int) -> None:
 
 
 def _check_distinct(what: str, values: Iterable[object]) -> None:
-    seen: set[Any] = set()
+    seen: set[object] = set()
     for value in values:
         _require(value not in seen, f"{what} must be different for every agent, got {value!r} twice")
         seen.add(value)

@@ -94,7 +94,7 @@ class PacedSource(Source, ABC):
         return True
 
     @abstractmethod
-    def raw(self) -> Iterator[Any]:
+    def raw(self) -> Iterator[object]:
         """Yield the items: rows of text, or values."""
 
     def rounds(self) -> Iterator[Vector | None]:
@@ -113,7 +113,7 @@ class LiveSource(Source, ABC):
     """A source that delivers at its own times, any number of observations per round."""
 
     @abstractmethod
-    def raw(self) -> AsyncGenerator[Any]:
+    def raw(self) -> AsyncGenerator[object]:
         """Yield items as they arrive: lines of text, or values."""
 
     def __aiter__(self) -> AsyncIterator[Vector]:

@@ -36,6 +36,10 @@ class Membership(NamedTuple):
     inherited: int = 0
 
 
+LabeledValues = Mapping[Any, float]
+"""Numbers by tuple of label values; of any length, which the invariant keys of a mapping cannot say."""
+
+
 class Metric(NamedTuple):
     """A metric as Prometheus shows it, without the labels that all metrics of an agent share.
 
@@ -48,7 +52,7 @@ class Metric(NamedTuple):
     name: str
     text: str
     labels: tuple[str, ...]
-    values: Mapping[Any, float]
+    values: LabeledValues
 
     @classmethod
     def vector(cls, name: str, text: str, values: Iterable[float]) -> Metric:
@@ -85,7 +89,7 @@ class Statistic(ABC):
         """Read the answer from the means of the components over all observations; `mean` is that of an observation."""
         return means
 
-    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+    def entries(self, answers: Answers, count: Membership) -> dict[str, object]:
         """What status files and JSON lines show."""
         return {}
 

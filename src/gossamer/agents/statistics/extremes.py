@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class MinimumMaximum(Statistic):
     def asked(cls, layout: Layout) -> Self | None:
         return cls() if layout.extremes else None
 
-    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+    def entries(self, answers: Answers, count: Membership) -> dict[str, object]:
         if answers.extremes is None:
             return {}
         return dict(zip(("minimum", "maximum"), map(shown, answers.extremes), strict=True))

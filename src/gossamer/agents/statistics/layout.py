@@ -141,7 +141,7 @@ class Answers:
         statistic = next(s for s in self.layout.statistics if type(s) is kind)
         return statistic.answer(self._ratio[where], self.held)
 
-    def entries(self, count: Membership) -> dict[str, Any]:
+    def entries(self, count: Membership) -> dict[str, object]:
         """What status files and JSON lines show of all statistics."""
         return {name: value for s in self.layout.statistics for name, value in s.entries(self, count).items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Mean(Statistic):
     def box(self, low: Floats, high: Floats) -> Box:
         return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
-    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+    def entries(self, answers: Answers, count: Membership) -> dict[str, object]:
         observing = answers.observing(*count)
         if not math.isfinite(observing):
             return {}

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Coefficients(Statistic):
     def asked(cls, layout: Layout) -> Self | None:
         return cls() if isinstance(layout, ModelLayout) else None
 
-    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+    def entries(self, answers: Answers, count: Membership) -> dict[str, object]:
         if not isinstance(answers, ModelAnswers):
             return {}
         known = {"coefficients": answers.layout.names, "quantile_95": shown(answers.quantile_95)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Variance(Statistic):
     def answer(self, means: Floats, mean: Floats) -> Floats:
         return np.maximum(means - mean**2, 0.0)
 
-    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+    def entries(self, answers: Answers, count: Membership) -> dict[str, object]:
         return {"variance": shown(answers.get(Variance))}
 
     def metrics(self, answers: Answers, count: Membership) -> Iterable[Metric]:

@@ -79,9 +79,9 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         self._held = more if first else self._held.joined(more)
         return self._fit_all(self._held)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the rows."""
-        state: dict[str, Any] = super().__getstate__()
+        state: dict[str, object] = super().__getstate__()
         return {**state, "_held": None} if "_held" in state else state
 
     def _fit_rows(self, rows: EstimatorRows, family: Family, ridge: float, **options: Any) -> Fit:

@@ -46,7 +46,7 @@ class Fit(Result):
     network: Network
     model: Model = field(compare=False)
     design: Design = field(compare=False)
-    sites: Sequence[Any]
+    sites: Sequence[object]
     estimates: Floats
     rounds: Integers
     bytes: Integers
@@ -70,7 +70,7 @@ class Fit(Result):
         assert self.measure_error is not None
         return np.array(self.measure_error(), dtype=float)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Without the rows."""
         state = {**self.__dict__, "error": self.error, "measure_error": None, "infer": None}
         state.pop("_inference", None)
@@ -82,7 +82,7 @@ class Fit(Result):
         return self.model.names
 
     @property
-    def classes(self) -> tuple[Any, ...]:
+    def classes(self) -> tuple[object, ...]:
         """The labels of the classes; empty if labels are numbers."""
         if self.design.classes is not None:
             return self.design.classes

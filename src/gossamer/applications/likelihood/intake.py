@@ -33,10 +33,10 @@ _ACCURACY = 1e-12
 class IntakeOptions:
     """The options for rows besides X and y; see `LikelihoodEstimation.from_data`."""
 
-    sample_weight: Any = None
-    offset: Any = None
-    exposure: Any = None
-    class_weight: Any = None
+    sample_weight: object = None
+    offset: object = None
+    exposure: object = None
+    class_weight: object = None
     missing: str = "refuse"
     standardize: bool = False
 
@@ -56,7 +56,7 @@ class TakenRows(NamedTuple):
     intercept: bool
     data: list[AgentRows]
     scales: Floats
-    sites: list[Any]
+    sites: list[object]
     spent: tuple[int, int]
     note: str
 
@@ -132,7 +132,9 @@ def _extra(name: str, value: object, table: DataTable) -> Floats | None:
     return found
 
 
-def _held(x: Floats, y: Floats, weights: Any, offset: Any, exposure: Any) -> AgentRows:
+def _held(
+    x: Floats, y: Floats, weights: Floats | None, offset: Floats | None, exposure: Floats | None
+) -> AgentRows:
     """Return one agent's rows; the logarithm of an exposure is an offset, and rows of weight 0 are left out."""
     if exposure is not None:
         offset = np.log(exposure) + (0.0 if offset is None else offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,7 @@ from gossamer.applications.likelihood.streaming import (
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.horizons import horizons_of
-from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
+from gossamer.engines.results import ErrorResult, OneOrMore, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import AnytimeSDA, resolve
@@ -90,7 +90,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
         return plotting.Curve(self.label, getattr(self, against), self.total_error, self.stderr)
 
 
-class LearningRuns(list[LearningRun[Any, Any]], Result):
+class LearningRuns(list[LearningRun[OneOrMore, OneOrMore]], Result):
     """Several solvers on the same samples."""
 
     shown = ("method", *LearningRun.shown)
@@ -120,12 +120,12 @@ class Conditions(NamedTuple):
 def learn(
     problem: LikelihoodEstimation,
     solver: Solver,
-    rounds: Any,
+    rounds: int | Sequence[int] | Integers,
     trials: int,
     seed: int,
     faults: FaultsLike = None,
     network: ChangingNetwork | None = None,
-) -> LearningRun[Any, Any]:
+) -> LearningRun[OneOrMore, OneOrMore]:
     """See `LikelihoodEstimation.simulate`."""
     trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
     horizons, one = horizons_of(rounds)
@@ -140,7 +140,7 @@ def learn(
     with np.errstate(invalid="ignore"):  # a run that has diverged has no standard error
         stderr = standard_error(errors)
         ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
-    place: Any = order[0] if one else order
+    place = order[0] if one else order
     samples = ordered * int(problem.samples.sum())
     return LearningRun(
         problem=problem,
@@ -166,7 +166,7 @@ def learn(
 def _solve(
     problem: LikelihoodEstimation,
     solver: Solver,
-    horizons: Any,
+    horizons: Integers,
     trials: int,
     seed: int,
     conditions: Conditions,

@@ -34,7 +34,7 @@ from gossamer.applications.solvers import Alone, Centralized, averages, settled
 from gossamer.arrays import Floats, Integers, extent
 from gossamer.engines.exact import Exact, exact
 from gossamer.engines.horizons import check_horizons, horizons_of
-from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
+from gossamer.engines.results import ErrorResult, OneOrMore, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.least_squares import pack, unpack
 from gossamer.methods import AnytimeSDA, Method, resolve
@@ -123,7 +123,7 @@ class LinearEstimation:
         self.weighting = checks.choice("weighting", weighting, ("plain", "precision"))
         self.network = network = Network.of(network)
         self.measurements: list[Floats] | None = None
-        self.labels: list[Any] | None = None
+        self.labels: list[object] | None = None
         self.matrices = check_matrices(matrices, network.agents)
         self.dimension = self.matrices[0].shape[1]
         self.covariances = check_covariances(covariance, self.matrices)
@@ -268,7 +268,7 @@ class LinearEstimation:
 
     # -- errors ---------------------------------------------------------------------------------------------
 
-    def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact[Any, Any]:
+    def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact[OneOrMore, OneOrMore]:
         """Return the exact expected error of `method` with Abar known to every agent."""
         if not isinstance(method, Method | str):
             raise Unsupported(
@@ -276,7 +276,7 @@ class LinearEstimation:
             )
         return exact(method, self.network, self.streams, rounds)  # type: ignore[arg-type, unused-ignore]
 
-    def centralized_error(self, rounds: object) -> Any:
+    def centralized_error(self, rounds: object) -> OneOrMore:
         """Return the expected error, summed over agents, if each held all measurements of `rounds` rounds."""
         inverse, factor = self._inverse, self.moments.factor
         trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()
@@ -360,7 +360,7 @@ class LinearEstimation:
         *,
         gram: Method | str = "same",
         gram_rounds: int | None = None,
-    ) -> EstimationRun[Any, Any]:
+    ) -> EstimationRun[OneOrMore, OneOrMore]:
         """Run `solver` in `trials` independent trials.
 
         Horizons at which some agent cannot yet invert its average of A_i'A_i have no error (NaN) and a note; an error
@@ -407,10 +407,10 @@ class LinearEstimation:
         estimates: Floats,
         seed: int,
         notes: Sequence[str],
-    ) -> EstimationRun[Any, Any]:
+    ) -> EstimationRun[OneOrMore, OneOrMore]:
         squares = ((estimates - self.parameter) ** 2).sum(axis=3)
         errors = squares.sum(axis=2)
-        which: Any = 0 if one else slice(None)
+        which = 0 if one else slice(None)
         return EstimationRun(
             method=resolve(solver) if isinstance(solver, str) else solver,
             network=self.network,

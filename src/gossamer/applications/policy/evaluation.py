@@ -26,9 +26,9 @@ from gossamer.applications.policy import bellman, problems, temporal_differences
 from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized, averages
 from gossamer.applications.streams import Stream
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.horizons import horizons_of
-from gossamer.engines.results import DIVERGES, over_limit, standard_error
+from gossamer.engines.results import DIVERGES, OneOrMore, over_limit, standard_error
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network, NetworkLike
@@ -56,14 +56,14 @@ class EvaluationRun(Result):
     """
 
     problem: PolicyEvaluation = field(compare=False)
-    solver: Any
+    solver: Solver
     trials: int
     seed: int
-    rounds: Any
-    error: Any
-    stderr: Any
-    l2_error: Any
-    l2_stderr: Any
+    rounds: OneOrMore
+    error: OneOrMore
+    stderr: OneOrMore
+    l2_error: OneOrMore
+    l2_stderr: OneOrMore
     errors: Floats
     per_agent: Floats
     values: Floats | None
@@ -80,17 +80,17 @@ class EvaluationRun(Result):
         return f"{self.label} on {self.problem.network.name}, {self.problem.states} states"
 
     @property
-    def centralized_limit(self) -> Any:
+    def centralized_limit(self) -> OneOrMore:
         """The error of a center that holds all samples, on the same samples; computed on first access."""
         return self.problem.centralized_error(self.rounds, self.trials, self.seed)
 
     @property
-    def over_limit(self) -> Any:
+    def over_limit(self) -> OneOrMore:
         """The error as a multiple of the centralized limit; infinite where that is 0."""
         return over_limit(self.error, self.centralized_limit)
 
     @property
-    def note(self) -> Any:
+    def note(self) -> str | AnyArray:
         """A remark on the error of each horizon."""
         return np.where(np.isfinite(self.error), "", DIVERGES)[()]
 
@@ -157,7 +157,7 @@ class PolicyEvaluation:
         self.streams = self._streams(rewards, reward_std)
         self.rewards = self.streams.mean
         self.reward_std = np.sqrt(self.streams.variance)
-        self._centralized: dict[tuple[Any, ...], Any] = {}
+        self._centralized: dict[tuple[object, ...], object] = {}
 
     def _streams(self, rewards: ArrayLike | Observations, std: ArrayLike | None) -> Observations:
         shape = (self.network.agents, self.states)
@@ -253,7 +253,7 @@ class PolicyEvaluation:
 
     def centralized_error(
         self, rounds: int | Sequence[int] | Integers, trials: int = 20, seed: int = 0
-    ) -> Any:
+    ) -> OneOrMore:
         """Return the simulated error of a center that holds all samples; the same samples are simulated only once."""
         asked = (np.ndim(rounds), *np.atleast_1d(rounds).tolist(), trials, seed)
         if asked not in self._centralized:
@@ -293,7 +293,7 @@ class PolicyEvaluation:
         l2_errors = np.concatenate(lengths, axis=1)
         kept = values[0] if keep else None
         error, per_agent = errors.mean(axis=1), by_agent.mean(axis=1)
-        which: Any = 0 if one else slice(None)
+        which = 0 if one else slice(None)
         return EvaluationRun(
             problem=self,
             solver=resolve(solver) if isinstance(solver, str) else solver,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gossamer.arrays import Floats
 from gossamer.methods import DSG, AnytimeSDA
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.paper.pipeline import style
@@ -96,7 +97,7 @@ def draw(results: Results, settings: Settings) -> Picture:
     return drawn
 
 
-def multiples(results: Results, method: str, rounds: int) -> Any:
+def multiples(results: Results, method: str, rounds: int) -> Floats:
     """Return (4,) errors as multiples of the centralized limit, one per network."""
     errors = [results.where(graph=graph, method=method, rounds=rounds).column("value")[0] for graph in TITLES]
     return np.array(errors) * rounds

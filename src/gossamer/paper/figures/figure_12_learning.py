@@ -8,15 +8,14 @@ several step sizes, by rounds and by bytes.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gossamer.applications import DSGD, DSGT, LikelihoodEstimation
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.claims import Claim, Finding, extremes, number, span, verdict
+from gossamer.paper.pipeline.claims import Claim, Finding, Judge, extremes, number, span, verdict
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Results, Row
@@ -60,7 +59,7 @@ def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Ro
     nets = networks(agents, seed)
     streams = LikelihoodEstimation.random(nets["cycle"], family, DIMENSION, seed=seed, intercept=False)
     short = tuple(t for t in HORIZONS if t <= RIVALS_END)
-    solvers: list[tuple[str, str, Any, tuple[int, ...]]] = [
+    solvers: list[tuple[str, str, object, tuple[int, ...]]] = [
         *((graph, "anytime-sda", AnytimeSDA(), HORIZONS) for graph in GRAPHS),
         *((RIVALS_GRAPH, name, rival, short) for name, rival in RIVALS.items()),
     ]
@@ -125,12 +124,10 @@ def draw(results: Results, settings: Settings) -> Picture:
     return drawn
 
 
-def multiples(results: Results, families: Any, rounds: Any) -> Results:
+def multiples(results: Results, families: Iterable[str], rounds: int) -> Results:
     """Return the multiples of Anytime SDA on all networks after some numbers of rounds."""
     names = [f"learning {family}" for family in families]
-    return results.where(
-        experiment=names, method="anytime-sda", quantity="over_limit", rounds=list(np.atleast_1d(rounds))
-    )
+    return results.where(experiment=names, method="anytime-sda", quantity="over_limit", rounds=rounds)
 
 
 def explain(results: Results, settings: Settings) -> str:
@@ -149,7 +146,7 @@ def explain(results: Results, settings: Settings) -> str:
     )
 
 
-def _within(limits: dict[int, float], families: object, words: str) -> Any:
+def _within(limits: dict[int, float], families: Iterable[str], words: str) -> Judge:
     """Judge whether every multiple is at most its limit; it is a caveat if an interval extends beyond the limit."""
 
     def judge(results: Results, settings: Settings) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gossamer.paper.pipeline.claims import (
     USUALLY,
     Claim,
     Finding,
+    Judge,
     by_share,
     interval,
     listed,
@@ -203,7 +204,7 @@ def _large_kappa(results: Results, settings: Settings) -> Finding:
     )
 
 
-def _early(method: str) -> Any:
+def _early(method: str) -> Judge:
     """Judge whether `method` beats DSG at the first K, or else at the second, where κ is large (path, cycle, star)."""
 
     def judge(results: Results, settings: Settings) -> Finding:
@@ -258,7 +259,7 @@ def _bias(results: Results, graph: str, method: str, settings: Settings) -> tupl
     return rounds[visible], bias[visible]
 
 
-def _linear_bias(method: str) -> Any:
+def _linear_bias(method: str) -> Judge:
     """Judge whether the bias falls like e^(-c T/sqrt κ) with a fixed c; if it is a power of T, c shrinks with T."""
 
     def judge(results: Results, settings: Settings) -> Finding | None:

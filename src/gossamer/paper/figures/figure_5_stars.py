@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,17 @@ from gossamer.methods import DMASG, SDA, Method
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.claims import Claim, Finding, extremes, interval, near, number, span, verdict
+from gossamer.paper.pipeline.claims import (
+    Claim,
+    Finding,
+    Judge,
+    extremes,
+    interval,
+    near,
+    number,
+    span,
+    verdict,
+)
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Results, Row
@@ -66,11 +76,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
                  "value": runs.total_error, "low": runs.total_error - margin, "high": runs.total_error + margin}
             )  # fmt: skip
     for method, by_star in errors.items():
-        exactly = [
-            r["value"]
-            for r in rows
-            if r.get("method") == method and r["source"] == "exact" and r["quantity"] == "total_error"
-        ]
+        exactly = Results(rows).where(method=method, source="exact", quantity="total_error").column("value")
         low, high = _bootstrap(kappas, np.stack(by_star), seed)
         common = {**base, "method": method, "quantity": "slope"}
         rows.append({**common, "source": "exact", "value": slope(kappas, exactly)})
@@ -138,7 +144,7 @@ def _ratio(results: Results, above: str, below: str) -> Floats:
     )
 
 
-def _slope_claim(method: str, target: float, close: float) -> Any:
+def _slope_claim(method: str, target: float, close: float) -> Judge:
     def judge(results: Results, settings: Settings) -> Finding:
         value = results.value(method=method, source="exact", quantity="slope")
         runs = results.where(method=method, source="simulation", quantity="slope")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -133,8 +133,7 @@ def draw(results: Results, settings: Settings) -> Picture:
     results = results.sort("rounds")
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
         rows = results.where(experiment="bound", graph=graph)
-        total: Any = 0.0
-        limit: Any = 0.0
+        total, limit = np.zeros(()), np.zeros(())
         for name, mark in TERMS.items():
             truth, above = (rows.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
             rounds = truth.column("rounds")

@@ -6,12 +6,12 @@ temporal differences, for several discounts and networks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.claims import Claim, Finding, extremes, listed, number, span, verdict
+from gossamer.paper.pipeline.claims import Claim, Finding, Judge, extremes, listed, number, span, verdict
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
@@ -84,7 +84,7 @@ def _overall(results: Results, solver: str) -> float:
     return float(np.median(list(_rates(results, solver).values())))
 
 
-def _rate_claim(solver: str, target: float, close: float, words: str) -> Any:
+def _rate_claim(solver: str, target: float, close: float, words: str) -> Judge:
     """Judge the rate of a bound. An error that falls faster meets the bound but not the rate, which is a caveat."""
 
     def judge(results: Results, settings: Settings) -> Finding:

@@ -41,6 +41,9 @@ class Finding:
     reason: str
 
 
+Judge = Callable[[Results, Settings], Finding | None]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim of the paper: a short version, its section, and a function that judges it from the rows.
@@ -51,7 +54,7 @@ class Claim:
     name: str
     place: str
     sentence: str
-    judge: Callable[[Results, Settings], Finding | None]
+    judge: Judge
 
 
 def verdict(holds: bool, caveat: bool = False) -> Verdict:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gossamer.fingerprint import fingerprint
 from gossamer.paper.pipeline.results import Row
@@ -20,7 +19,7 @@ class Piece:
 
     name: str
     work: Callable[..., list[Row]]
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     weight: float = 1.0
 
     @property
@@ -29,7 +28,7 @@ class Piece:
         return self.work.__name__.replace("_", " ")
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Everything that the rows depend on: the source code, the function and its settings."""
         return {
             "code": fingerprint(Path(inspect.getfile(self.work))),

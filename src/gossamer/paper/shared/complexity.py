@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -168,7 +167,7 @@ def sda_protocol(
 
 def _runs_of(
     method: str, graph: str, agents: int, spread: float, trials: int, seed: int, source: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     where = {"experiment": "samples", "graph": graph, "agents": agents, "spread": spread, "draw": 0}
     return {**where, "method": method, "seed": seed, "trials": trials, "source": source}
 

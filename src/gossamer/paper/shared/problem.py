@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gossamer.arrays import Floats
-from gossamer.engines.results import TrialResult
+from gossamer.arrays import Floats, Integers
+from gossamer.engines.results import OneOrMore, TrialResult
 from gossamer.engines.simulate import simulate
 from gossamer.methods import Method
 from gossamer.networks import ChangingNetwork, Network
@@ -50,10 +52,14 @@ def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussi
 
 
 def run(
-    method: Method, net: Network | ChangingNetwork, obs: Gaussian, rounds: Any, **options: Any
-) -> TrialResult[Any, Any]:
+    method: Method,
+    net: Network | ChangingNetwork,
+    obs: Gaussian,
+    rounds: int | Sequence[int] | Integers,
+    **options: Any,
+) -> TrialResult[OneOrMore, OneOrMore]:
     """Simulate without a progress bar; an interrupt stops the piece, so that no partial result is stored."""
-    result: TrialResult[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
+    result: TrialResult[OneOrMore, OneOrMore] = simulate(method, net, obs, rounds, progress=False, **options)
     if result.partial:
         raise KeyboardInterrupt
     return result
@@ -65,7 +71,7 @@ def first_at_most(errors: Floats, epsilon: float) -> int | None:
     return int(good[0]) + 1 if good.size else None
 
 
-def slope(x: Any, y: Any) -> float:
+def slope(x: ArrayLike, y: ArrayLike) -> float:
     """Return the least-squares slope of ln y against ln x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
