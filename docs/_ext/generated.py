@@ -105,25 +105,25 @@ def fleet_file() -> str:
 
 def settings() -> str:
     """Every setting of fleet.toml, from its declaration."""
-    from gossamer.agents.config.tables import PLACES, ROWS, TABLES
+    from gossamer.agents.config.tables import ROWS, SETTINGS, TABLES
 
     parts = []
     for table in ("", *TABLES, *ROWS):
         heading = f"`[{table}]`" if table in TABLES else f"Rows of `{table}`" if table else "Top of the file"
         comment = " ".join((TABLES[table].__doc__ or "").split()) if table in TABLES else ""
-        rows = [_setting(place) for place in PLACES if place.rpartition(".")[0] == table]
+        rows = [_setting(key) for key in SETTINGS if key.rpartition(".")[0] == table]
         head = ["setting", "value", "default", "meaning", "changes take effect"]
         parts += [f"### {heading}", _escape(comment), _table(head, rows)]
     return "\n\n".join(filter(None, parts))
 
 
-def _setting(place: str) -> list[str]:
+def _setting(key: str) -> list[str]:
     from gossamer.agents.config.declaration import REQUIRED
     from gossamer.agents.config.settings import AGREED
-    from gossamer.agents.config.tables import PLACES
+    from gossamer.agents.config.tables import SETTINGS
 
-    table, _, name = place.rpartition(".")
-    declared = PLACES[place]
+    table, _, name = key.rpartition(".")
+    declared = SETTINGS[key]
     when = "on SIGHUP" if declared.live else "after a restart"
     if declared.setting.agreed is not None or table in AGREED:
         when += "; all agents need the same"

@@ -285,10 +285,10 @@ def privacy(
 
 
 def _masks(masks: Masks | float) -> Masks:
-    found = Masks.of(masks)
-    if found is None:
+    masking = Masks.of(masks)
+    if masking is None:
         raise InvalidInput(parameter="masks", required="gs.Masks(scale) or a scale", got="None")
-    return found
+    return masking
 
 
 def _members(network: Network, coalition: Iterable[int] | str | int) -> tuple[int, ...] | None:
@@ -394,16 +394,16 @@ def _around(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:
     Agents with few neighbors come first, because few masks hide them.
     """
     limit = int(np.clip(COALITIONS * (300 / network.agents) ** 2, 10, COALITIONS))
-    found: dict[tuple[int, ...], None] = {}
+    coalitions: dict[tuple[int, ...], None] = {}
     for agent in np.argsort(network.links.degrees, kind="stable").tolist():
         near = sorted(_neighbors(network, agent).tolist())
         for members in itertools.combinations(near, min(size, len(near))):
-            if len(found) == limit:
+            if len(coalitions) == limit:
                 return list(
-                    found
+                    coalitions
                 ), f"only {limit} coalitions, around the agents with the fewest neighbors, were examined"
-            found[members] = None
-    return list(found), ""
+            coalitions[members] = None
+    return list(coalitions), ""
 
 
 def _every(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:

@@ -110,8 +110,8 @@ class SumLayout(NamedTuple):
     @property
     def powers(self) -> Floats:
         """(components,) which power of its weight a row has in each."""
-        place = np.arange(self.components)
-        return np.where(place <= self.plain, 1.0, np.where(place < self.spreads + self.size, 2.0, 4.0))
+        column = np.arange(self.components)
+        return np.where(column <= self.plain, 1.0, np.where(column < self.spreads + self.size, 2.0, 4.0))
 
     def counts(self, held: Floats) -> Floats:
         return held[..., 0]
@@ -266,8 +266,8 @@ def _rested_on(
     spread = np.einsum("...ii->...i", covariance) / scale
     d, q = held[..., layout.spreads : layout.spreads + layout.size], held[..., -layout.size :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.stack([bent**2 / d, 2 * spread**2 / q]) * rows[..., None]
-    effective, freedom = np.nan_to_num(np.where(found > 0, found, 0.0), posinf=0.0)
+        rows_and_freedom = np.stack([bent**2 / d, 2 * spread**2 / q]) * rows[..., None]
+    effective, freedom = np.nan_to_num(np.where(rows_and_freedom > 0, rows_and_freedom, 0.0), posinf=0.0)
     return effective, freedom
 
 

@@ -73,9 +73,9 @@ def check(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         with suppress(FileNotFoundError), _folder(path.parent) as folder:
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):  # opening it fails with a better message
-                _check_file(path, found, os.fstat(folder))
+            status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):  # opening it fails with a better message
+                _check_file(path, status, os.fstat(folder))
 
 
 def make_folder(path: Path) -> None:
@@ -95,10 +95,10 @@ def _folder(path: Path) -> Iterator[int]:
     """The descriptor of a folder in which only trusted users can exchange files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        found = os.fstat(descriptor)
-        if _others_write(found) and not found.st_mode & stat.S_ISVTX:
+        status = os.fstat(descriptor)
+        if _others_write(status) and not status.st_mode & stat.S_ISVTX:
             raise InvalidInput(
-                f"{path} must be a folder that only its owner can write, got mode {found.st_mode & 0o7777:o}: others "
+                f"{path} must be a folder that only its owner can write, got mode {status.st_mode & 0o7777:o}: others "
                 f"could exchange the agent's files; run `chmod go-w {path}`"
             )
         yield descriptor
@@ -106,25 +106,25 @@ def _folder(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _check_file(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "something else"
+def _check_file(path: Path, status: os.stat_result, folder: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "something else"
         raise InvalidInput(f"{path} must be a regular file, got {kind}; {_REMEDY}")
-    if found.st_uid not in (0, os.geteuid(), folder.st_uid):
+    if status.st_uid not in (0, os.geteuid(), folder.st_uid):
         raise InvalidInput(
-            f"{path} must belong to the user that runs the agent, got user {found.st_uid}; "
+            f"{path} must belong to the user that runs the agent, got user {status.st_uid}; "
             "run `chown` on it, or remove it"
         )
-    if _others_write(found):
+    if _others_write(status):
         raise InvalidInput(
-            f"{path} must be a file that only its owner can write, got mode {found.st_mode & 0o7777:o}; "
+            f"{path} must be a file that only its owner can write, got mode {status.st_mode & 0o7777:o}; "
             f"check what is in it, then run `chmod go-w {path}`"
         )
 
 
-def _others_write(found: os.stat_result) -> bool:
+def _others_write(status: os.stat_result) -> bool:
     """Whether users other than the owner can write; a group with the owner's number is the owner's private group."""
-    return bool(found.st_mode & 0o002 or (found.st_mode & 0o020 and found.st_gid != found.st_uid))
+    return bool(status.st_mode & 0o002 or (status.st_mode & 0o020 and status.st_gid != status.st_uid))
 
 
 def lock(path: Path) -> int | None:

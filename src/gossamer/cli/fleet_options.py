@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from gossamer.agents.config.tables import PLACES, ModelTable
+from gossamer.agents.config.tables import SETTINGS, ModelTable
 from gossamer.agents.config.values import duration
 from gossamer.errors import InvalidInput
 
 
-def option(place: str, *flags: str, note: str = "", **others: Any) -> Any:
+def option(key: str, *flags: str, note: str = "", **others: Any) -> Any:
     """An option that sets the setting at `place` in fleet.toml; `note` completes its help."""
-    return typer.Option(*flags, help=f"{PLACES[place].setting.text} {note}".strip(), **others)
+    return typer.Option(*flags, help=f"{SETTINGS[key].setting.text} {note}".strip(), **others)
 
 
 AS_IN_FILE = "as in fleet.toml"
@@ -36,11 +36,11 @@ AgentSource = Annotated[
 End = Annotated[str | None, option("agents.end", show_default=AS_IN_FILE, envvar="GOSSAMER_END")]
 
 
-def seconds_of(place: str, flag: str, text: str | None) -> float | None:
+def seconds_of(key: str, flag: str, text: str | None) -> float | None:
     """The time that an option gives instead of the setting at `place`, in seconds."""
     if text is None:
         return None
-    seconds, least = duration(flag, text), PLACES[place].setting.least or 0.0
+    seconds, least = duration(flag, text), SETTINGS[key].setting.least or 0.0
     if seconds < least:
         raise InvalidInput(
             parameter=flag, required=f'a time of at least "{1000 * least:g}ms"', got=repr(text)
@@ -51,7 +51,7 @@ def seconds_of(place: str, flag: str, text: str | None) -> float | None:
 def level_of(text: str | None) -> str | None:
     """The log level that an option gives."""
     if text is not None:
-        PLACES["logging.level"].check("log_level", text)
+        SETTINGS["logging.level"].check("log_level", text)
     return text
 
 

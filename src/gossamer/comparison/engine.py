@@ -201,7 +201,7 @@ def compare(
 def evaluate(batch: Sequence[Missing]) -> list[Outcome]:
     """Return the rows of several points; consecutive points on one network share their limits."""
     outcomes = []
-    for _, group in groupby(batch, key=lambda each: (id(each.point.setting), each.horizons)):
+    for _, group in groupby(batch, key=lambda piece: (id(piece.point.setting), piece.horizons)):
         some = list(group)
         on = some[0].point.setting
         shared = limits(on.network, on.observations, some[0].horizons)

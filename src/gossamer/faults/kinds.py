@@ -411,13 +411,13 @@ def in_order(faults: Iterable[Fault]) -> list[Fault]:
     kinds = list(KINDS)
     losses = 0
 
-    def place(fault: Fault) -> tuple[bool, bool, int]:
+    def order(fault: Fault) -> tuple[bool, bool, int]:
         nonlocal losses
         losses += isinstance(fault, Loss)
         later = isinstance(fault, Loss) and losses > 1
         return not isinstance(fault, LinkFault), later, kinds.index(fault.kind)
 
-    return sorted(faults, key=place)
+    return sorted(faults, key=order)
 
 
 def _agent(number: object) -> int:

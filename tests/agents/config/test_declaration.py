@@ -23,7 +23,7 @@ from gossamer.agents.config.members import Edge
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.parsing import parse
 from gossamer.agents.config.settings import AGREED, FIXED, MEMBER_FIXED, AgentSettings, Limits
-from gossamer.agents.config.tables import FORMAT, PLACES, ROWS, TABLES, FleetFile, Member
+from gossamer.agents.config.tables import FORMAT, ROWS, SETTINGS, TABLES, FleetFile, Member
 from gossamer.agents.config.template import fleet_text
 from gossamer.cli import fleet_options
 from gossamer.cli.fleet import fleet_app
@@ -60,23 +60,23 @@ def test_every_field_is_declared() -> None:
         assert list(settings_of(kind)) == [field.name for field in fields(kind)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_declaration_is_a_sentence_and_its_default_is_allowed(place: str) -> None:
-    declared = PLACES[place]
+@pytest.mark.parametrize("key", SETTINGS)
+def test_a_declaration_is_a_sentence_and_its_default_is_allowed(key: str) -> None:
+    declared = SETTINGS[key]
     assert declared.setting.text.endswith((".", "..."))
     if declared.default is not REQUIRED and not isinstance(declared.default, list):
-        declared.check_text(place, declared.default)
+        declared.check_text(key, declared.default)
 
 
 def test_the_file_the_reference_and_help_show_every_setting(tmp_path: Path) -> None:
     text, page = fleet_text(FLEET), reference().replace("`", "").replace("\\", "")
-    for place, declared in PLACES.items():
-        table, _, name = place.rpartition(".")
+    for key, declared in SETTINGS.items():
+        table, _, name = key.rpartition(".")
         part = text.partition(f"\n[{table}]\n")[2].partition("\n[")[0] if table in TABLES else text
-        assert plain(declared.setting.text) in plain(part), place
-        assert re.search(rf"^#   {name} " if table in ROWS else rf"^{name} = ", part, re.MULTILINE), place
-        assert f"| {name} | " in page, place
-        assert plain(declared.setting.text.replace("`", "")) in plain(page), place
+        assert plain(declared.setting.text) in plain(part), key
+        assert re.search(rf"^#   {name} " if table in ROWS else rf"^{name} = ", part, re.MULTILINE), key
+        assert f"| {name} | " in page, key
+        assert plain(declared.setting.text.replace("`", "")) in plain(page), key
     for kind in (AgentSettings, FleetModel, Limits):
         shown = plain(inspect.getdoc(kind) or "")
         for name, declared in settings_of(kind).items():
@@ -91,8 +91,8 @@ def test_a_setting_of_an_agent_has_the_default_of_the_file() -> None:
     ours = {"pace": None, "endpoint": "", "family": "logistic", "covariates": ("x",)}
     for kind in (AgentSettings, FleetModel, Limits):
         for name, declared in settings_of(kind).items():
-            if declared.place:
-                source = PLACES[declared.place]
+            if declared.key:
+                source = SETTINGS[declared.key]
                 expected = ours.get(name, source.value(name, source.default))
                 assert declared.default == expected, name
                 times = declared.setting.unit == SECONDS
@@ -101,17 +101,21 @@ def test_a_setting_of_an_agent_has_the_default_of_the_file() -> None:
 
 def test_an_agent_has_the_settings_that_the_file_has_under_the_same_name() -> None:
     """`id`, `name`, `method` and `model` are made from more than one value of the file."""
-    named = {place.rpartition(".")[2] for place in PLACES if not place.startswith("left.")}
+    named = {key.rpartition(".")[2] for key in SETTINGS if not key.startswith("left.")}
     settings = settings_of(AgentSettings)
-    assert {n for n in settings if n in named and not settings[n].place} <= {"id", "name", "method", "model"}
+    assert {n for n in settings if n in named and not settings[n].key} <= {"id", "name", "method", "model"}
 
 
 def test_numbers_that_others_define_are_theirs() -> None:
     """Help pages load the tables, which therefore cannot load the modules that define these."""
-    assert PLACES["rounds.silence"].default == SILENCE
-    assert PLACES["rounds.return_rate"].default == PLACES["rounds.return_rate"].setting.omitted == RETURN_RATE
-    assert PLACES["model.threshold"].default == Huber.threshold
-    assert all(f'"{family}"' in PLACES["model.family"].setting.text for family in FAMILIES)
+    assert SETTINGS["rounds.silence"].default == SILENCE
+    assert (
+        SETTINGS["rounds.return_rate"].default
+        == SETTINGS["rounds.return_rate"].setting.omitted
+        == RETURN_RATE
+    )
+    assert SETTINGS["model.threshold"].default == Huber.threshold
+    assert all(f'"{family}"' in SETTINGS["model.family"].setting.text for family in FAMILIES)
 
 
 def test_what_fleets_agree_on_and_what_is_fixed() -> None:
@@ -129,13 +133,13 @@ def test_what_fleets_agree_on_and_what_is_fixed() -> None:
 def test_options_have_the_help_of_what_they_set() -> None:
     commands: Any = get_command(fleet_app)
     options = {param.name: param.help for param in commands.commands["init"].params}
-    for name, place in {
+    for name, key in {
         "every": "rounds.every",
         "dimension": "observations.dimension",
         "name": "fleet",
     }.items():
-        assert options[name] == PLACES[place].setting.text
-    assert options["range_"].startswith(PLACES["observations.range"].setting.text)
+        assert options[name] == SETTINGS[key].setting.text
+    assert options["range_"].startswith(SETTINGS["observations.range"].setting.text)
     with pytest.raises(InvalidInput, match='--report must be a time of at least "10ms", got'):
         fleet_options.seconds_of("logging.report", "--report", "9ms")
 
@@ -168,7 +172,7 @@ def test_values_are_checked(kind: Any, setting: Declaration, value: object, mess
 
 
 def test_times_are_text_in_the_file_and_seconds_elsewhere() -> None:
-    timeout = PLACES["rounds.timeout"]
+    timeout = SETTINGS["rounds.timeout"]
     assert [timeout.value("t", text) for text in ("auto", "250ms")] == ["auto", 0.25]
     with pytest.raises(InvalidInput, match=r'^t must be "auto" or a time such as'):
         timeout.check_text("t", "soon")

@@ -76,14 +76,14 @@ class Declared:
 
     type     the type of its values, without the declaration
     default  REQUIRED if there is none
-    place    where fleet.toml has it, such as "rounds.every"; empty for settings that are not in the file
+    key      its key in fleet.toml, such as "rounds.every"; empty for settings that are not in the file
     """
 
     name: str
     setting: Declaration
     type: Any
     default: Any
-    place: str = ""
+    key: str = ""
 
     @property
     def live(self) -> bool:
@@ -164,15 +164,15 @@ class Declared:
 def settings_of(cls: type) -> dict[str, Declared]:
     """The declared fields of a dataclass or of a msgspec struct, by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
-    found = {}
+    settings = {}
     for name, default, metadata in _fields(cls):
         source: Declared | None = metadata.get(_DECLARED)
         declared = source.setting if source else _annotated(hints[name])
         if declared is not None:
-            found[name] = Declared(
-                name, declared, _bare(hints[name]), default, source.place if source else ""
+            settings[name] = Declared(
+                name, declared, _bare(hints[name]), default, source.key if source else ""
             )
-    return found
+    return settings
 
 
 def _fields(cls: type) -> list[tuple[str, Any, Any]]:
@@ -194,7 +194,7 @@ def like(declared: Declared, default: Any = REQUIRED, **changes: Any) -> Any:
     `changes` replace fields of the declaration where the two differ.
     """
     setting = dataclasses.replace(declared.setting, **changes)
-    default = declared.value(declared.place, declared.default) if default is REQUIRED else default
+    default = declared.value(declared.key, declared.default) if default is REQUIRED else default
     return dataclasses.field(
         default=default, metadata={_DECLARED: dataclasses.replace(declared, setting=setting)}
     )

@@ -24,8 +24,8 @@ Kind = TypeVar("Kind")
 
 _PLACES = (
     {name: f"method.{name}" for name in ("step_size", "momentum", "smoothing", "gain")}
-    | {name: declared.place for name, declared in settings_of(AgentSettings).items() if declared.place}
-    | {f"limits.{name}": declared.place for name, declared in settings_of(Limits).items()}
+    | {name: declared.key for name, declared in settings_of(AgentSettings).items() if declared.key}
+    | {f"limits.{name}": declared.key for name, declared in settings_of(Limits).items()}
 )
 """Where fleet.toml has the fields of `AgentSettings` and of Anytime SDA."""
 
@@ -33,20 +33,20 @@ _PLACES = (
 def parse(path: Path, kind: type[Kind], format: int) -> Kind:
     """Read a TOML file as a struct."""
     try:
-        found = tomllib.loads(files.read(path))
+        content = tomllib.loads(files.read(path))
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} must be a valid TOML file: {error}") from None
-    if found.get("format") != format:
-        raise InvalidInput(f"{path}: format must be {format}, got {found.get('format')!r}")
-    if isinstance(found.get("method"), dict):
-        found["method"] = MethodTable.from_file(found["method"])
-    _move_statistics(found)
+    if content.get("format") != format:
+        raise InvalidInput(f"{path}: format must be {format}, got {content.get('format')!r}")
+    if isinstance(content.get("method"), dict):
+        content["method"] = MethodTable.from_file(content["method"])
+    _move_statistics(content)
     try:
-        return msgspec.convert(found, kind)
+        return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{path}: {_located(error, 'the file')}") from None
 
@@ -64,14 +64,14 @@ def table_of(name: str, content: Any, kind: type[Any]) -> Any:
 
 def _located(error: Exception, whole: str) -> str:
     """Return the field that an error of msgspec is about, and what is wrong with it."""
-    problem, _, place = str(error).partition(" - at ")
-    field = place.strip("`").removeprefix("$").removeprefix(".") or whole
+    problem, _, path = str(error).partition(" - at ")
+    field = path.strip("`").removeprefix("$").removeprefix(".") or whole
     return f"{field}: {_plain(problem)}"
 
 
-def _move_statistics(found: dict[str, object]) -> None:
+def _move_statistics(content: dict[str, object]) -> None:
     """Move the statistics of files of the first release, which are among the observations, to their own table."""
-    observations, statistics = found.get("observations"), found.setdefault("statistics", {})
+    observations, statistics = content.get("observations"), content.setdefault("statistics", {})
     if isinstance(observations, dict) and isinstance(statistics, dict):
         for name in ("variance", "bins", "replicates"):
             if name in observations and name not in statistics:
@@ -96,7 +96,7 @@ def _plain(problem: str) -> str:
 
 @contextmanager
 def named_as_in_the_file() -> Iterator[None]:
-    """Let an error about settings begin with the field's place in fleet.toml."""
+    """Let an error about settings begin with the field's key in fleet.toml."""
     try:
         yield
     except InvalidInput as error:

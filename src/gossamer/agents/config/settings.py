@@ -361,12 +361,12 @@ class AgentSettings:
 def _pairs(range: object, dimension: int) -> tuple[tuple[float, float], ...]:
     """A range as one pair per component; a single pair serves all of them."""
     try:
-        found = np.asarray(range, dtype=float)
+        numbers = np.asarray(range, dtype=float)
     except (TypeError, ValueError):
-        found = np.full(1, np.nan)
-    if found.size == 0:
+        numbers = np.full(1, np.nan)
+    if numbers.size == 0:
         return ()
-    pairs = found[None, :] if found.ndim == 1 else found
+    pairs = numbers[None, :] if numbers.ndim == 1 else numbers
     if (
         pairs.ndim != 2
         or pairs.shape[1] != 2

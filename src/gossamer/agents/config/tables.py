@@ -404,10 +404,10 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def check_values(self) -> None:
         """Raise for the first setting whose value is not allowed."""
-        for place, declared in PLACES.items():
-            table, _, name = place.rpartition(".")
+        for key, declared in SETTINGS.items():
+            table, _, name = key.rpartition(".")
             if table not in ROWS and (table != "model" or self.model.family):
-                declared.check_text(place, getattr(getattr(self, table) if table else self, name))
+                declared.check_text(key, getattr(getattr(self, table) if table else self, name))
         for k, member in enumerate(self.agents):
             for name, declared in settings_of(Member).items():
                 declared.check(f"agents[{k}].{name}", getattr(member, name))
@@ -417,13 +417,13 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
         With `member`, what its row says; otherwise what is the same for all agents.
         """
-        found = {}
+        values = {}
         for name, declared in settings_of(kind).items():
-            table, _, field = declared.place.rpartition(".")
-            if declared.place and (table in ROWS) == (member is not None):
+            table, _, field = declared.key.rpartition(".")
+            if declared.key and (table in ROWS) == (member is not None):
                 part = member or (getattr(self, table) if table else self)
-                found[name] = PLACES[declared.place].value(declared.place, getattr(part, field))
-        return found
+                values[name] = SETTINGS[declared.key].value(declared.key, getattr(part, field))
+        return values
 
 
 ROWS = {"agents": Member, "left": Left}
@@ -437,20 +437,20 @@ TABLES: dict[str, type[FileTable]] = {
 """The tables of fleet.toml, in its order."""
 
 
-def _places() -> dict[str, Declared]:
+def _settings() -> dict[str, Declared]:
     parts = {"": FleetFile, **ROWS, **TABLES}
     named = {
         f"{table}.{name}" if table else name: declared
         for table, kind in parts.items()
         for name, declared in settings_of(kind).items()
     }
-    return {place: replace(declared, place=place) for place, declared in named.items()}
+    return {key: replace(declared, key=key) for key, declared in named.items()}
 
 
-PLACES = _places()
-"""Every setting of fleet.toml by its place, such as "rounds.every"."""
+SETTINGS = _settings()
+"""Every setting of fleet.toml by its key, such as "rounds.every"."""
 
 
-def in_file(place: str, default: object = REQUIRED, **changes: object) -> Any:
+def in_file(key: str, default: object = REQUIRED, **changes: object) -> Any:
     """A dataclass field whose declaration and default are those of fleet.toml, unless given (see `like`)."""
-    return like(PLACES[place], default, **changes)
+    return like(SETTINGS[key], default, **changes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from gossamer.agents.config.declaration import settings_of, wrapped
 from gossamer.agents.config.members import Edge
-from gossamer.agents.config.tables import PLACES, TABLES, FleetFile, MethodTable
+from gossamer.agents.config.tables import SETTINGS, TABLES, FleetFile, MethodTable
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -91,11 +91,11 @@ def edited_text(text: str, fleet: FleetFile) -> str:
 
 def _with_new_fields(text: str) -> str:
     """Add the fields for epochs to a file that was written before there were epochs."""
-    found = tomllib.loads(text)
+    content = tomllib.loads(text)
     missing = ""
     for name, empty in {"epoch": "0", "reset": "0", "left": "[]"}.items():
-        if name not in found:
-            why = wrapped(PLACES[name].setting.text, _COLUMNS)
+        if name not in content:
+            why = wrapped(SETTINGS[name].setting.text, _COLUMNS)
             missing += "".join(f"# {line}\n" for line in why) + f"{name} = {empty}\n"
     return re.sub(r"(?m)^[ \t]*format[ \t]*=.*\n", lambda line: line[0] + missing, text, count=1)
 

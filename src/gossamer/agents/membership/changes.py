@@ -239,10 +239,10 @@ def publish(path: Path, fleet: Fleet) -> list[Path]:
 def operator_files(path: Path, fleet: Fleet) -> Tls:
     """The operator's certificate; it is issued if needed and if the authority's key is on this machine."""
     where = path.parent / fleet.certificates
-    found = Tls(where / "ca.pem", where / f"{OPERATOR}.pem", where / f"{OPERATOR}.key")
-    if not found.certificate.exists() or expires(found.certificate) < datetime.now(UTC) + timedelta(days=1):
+    tls = Tls(where / "ca.pem", where / f"{OPERATOR}.pem", where / f"{OPERATOR}.key")
+    if not tls.certificate.exists() or expires(tls.certificate) < datetime.now(UTC) + timedelta(days=1):
         Authority.load(where).issue(OPERATOR, [OPERATOR])
-    return found
+    return tls
 
 
 def _next_id(*lists: Fleet | Roster) -> int:

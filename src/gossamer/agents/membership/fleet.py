@@ -275,19 +275,19 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         A weight that is not given follows from the degrees, 1/(1 + max(d_i, d_j)) (Metropolis).
         """
-        found = {agent: dict(edges) for agent, edges in self._given.items()}
+        weights = {agent: dict(edges) for agent, edges in self._given.items()}
         for edge in self.edges:
-            weight = edge.weight or 1 / (1 + max(len(found[edge.a]), len(found[edge.b])))
-            found[edge.a][edge.b] = found[edge.b][edge.a] = weight
-        return found
+            weight = edge.weight or 1 / (1 + max(len(weights[edge.a]), len(weights[edge.b])))
+            weights[edge.a][edge.b] = weights[edge.b][edge.a] = weight
+        return weights
 
     @cached_property
     def _given(self) -> dict[int, dict[int, float]]:
         """The same with the weights as they are given: one that is 0 follows from the edges that are up."""
-        found: dict[int, dict[int, float]] = {agent.id: {} for agent in self.agents}
+        weights: dict[int, dict[int, float]] = {agent.id: {} for agent in self.agents}
         for edge in self.edges:
-            found[edge.a][edge.b] = found[edge.b][edge.a] = edge.weight
-        return found
+            weights[edge.a][edge.b] = weights[edge.b][edge.a] = edge.weight
+        return weights
 
     @cached_property
     def _heaviest(self) -> float:
@@ -305,11 +305,11 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def gossip(self) -> Floats:
         """The gossip matrix L, dense, with a row per agent in the order of the file."""
-        place = {agent.id: k for k, agent in enumerate(self.agents)}
-        matrix = np.zeros((len(place), len(place)))
+        index = {agent.id: k for k, agent in enumerate(self.agents)}
+        matrix = np.zeros((len(index), len(index)))
         for i, weights in self.weights.items():
             for j, weight in weights.items():
-                matrix[place[i], place[j]] = -weight
+                matrix[index[i], index[j]] = -weight
         return matrix - np.diag(matrix.sum(axis=1))
 
     @property
@@ -335,12 +335,12 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def member(self, agent: int | str) -> Member:
         """The agent with this number or name; a text that could be either is a name."""
         if isinstance(agent, int):
-            found = self._by_id.get(agent)
+            match = self._by_id.get(agent)
         else:
-            found = next((member for member in self.agents if member.name == agent), None)
-            found = found or next((member for member in self.agents if str(member.id) == agent), None)
-        if found:
-            return found
+            match = next((member for member in self.agents if member.name == agent), None)
+            match = match or next((member for member in self.agents if str(member.id) == agent), None)
+        if match:
+            return match
         for gone in self.left:
             if str(agent) in (gone.name, str(gone.id)):
                 raise InvalidInput(
@@ -356,7 +356,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The agents in "0-3,7" or "pump,valve": numbers, ranges of numbers, and names."""
         names = {member.name for member in self.agents}
         known = names | {str(member.id) for member in self.agents}
-        found: list[Member] = []
+        chosen: list[Member] = []
         for part in (part.strip() for part in text.split(",")):
             ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
             if ends and int(ends[1]) > int(ends[2]):
@@ -369,14 +369,14 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     if int(ends[2]) > max(member.id for member in self.agents):
                         self.member(ends[2])  # fails early for a range of millions
                     numbers = [str(k) for k in range(int(ends[1]), int(ends[2]) + 1) if str(k) in known]
-                    found += [self.member(number) for number in numbers or [ends[1]]]
+                    chosen += [self.member(number) for number in numbers or [ends[1]]]
                 else:
-                    found.append(self.member(part))
+                    chosen.append(self.member(part))
             except InvalidInput as error:
                 raise InvalidInput(f"must name agents such as 0-3,7: {error}", parameter="only") from None
-        if len({member.id for member in found}) < len(found):
+        if len({member.id for member in chosen}) < len(chosen):
             raise InvalidInput(f"must name each agent once, got {text!r}", parameter="only")
-        return found
+        return chosen
 
     def settings(
         self,
@@ -422,10 +422,10 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @cached_property
     def _common(self) -> dict[str, Any]:
         """The settings that the file gives to all agents alike."""
-        found = self.values(AgentSettings)
+        settings = self.values(AgentSettings)
         model = FleetModel(**self.values(FleetModel)) if self.model.family else None
-        changes = {"pace": found["pace"] or None, "dimension": self.dimension, "model": model}
-        return found | changes | {"limits": Limits(**self.values(Limits))}
+        changes = {"pace": settings["pace"] or None, "dimension": self.dimension, "model": model}
+        return settings | changes | {"limits": Limits(**self.values(Limits))}
 
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; only its owner may be able to read the key."""
@@ -433,14 +433,14 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         name = member.name
         where = directory / self.certificates
         check_private(where / f"{name}.key")
-        found = Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
-        found.check_files()
-        if (shown := common_name_of(found.certificate)) != member.certified:
+        tls = Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
+        tls.check_files()
+        if (shown := common_name_of(tls.certificate)) != member.certified:
             raise InvalidInput(
-                f"{found.certificate} must be the certificate of {member.certified!r}, which the roster of epoch "
+                f"{tls.certificate} must be the certificate of {member.certified!r}, which the roster of epoch "
                 f"{self.epoch} expects, got that of {shown!r}; copy the new certificate and key to this machine"
             )
-        return found
+        return tls
 
 
 # See `Status`: threads may read fleets at once.

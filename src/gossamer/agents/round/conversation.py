@@ -337,11 +337,11 @@ class Conversation:
         if peer is not None and peer.quarantined:
             self.rejected[Reason.QUARANTINE] += 1
             return
-        found = self._codec.decode(sender, payload, self.round)
-        if isinstance(found, Received):
-            self._accept(self.peers[sender], found)
+        message = self._codec.decode(sender, payload, self.round)
+        if isinstance(message, Received):
+            self._accept(self.peers[sender], message)
         else:
-            self._refuse(sender, payload, found)
+            self._refuse(sender, payload, message)
 
     def _refuse(self, sender: int, payload: bytes, reason: Reason) -> None:
         if reason in (Reason.SIZE, Reason.GARBAGE) and (roster := roster_of(payload)) and self.roster_came:

@@ -153,10 +153,10 @@ class Ledger:
         edge = (self.edge_registers, self.dimension)
         held = [*state.flows.values(), *(parked.flow for parked in state.parked.values())]
         expected = [(len(self.program.own), self.dimension), *[edge] * len(held)]
-        found = [state.local.shape, *(flow.shape for flow in held)]
-        if found != expected:
+        shapes = [state.local.shape, *(flow.shape for flow in held)]
+        if shapes != expected:
             raise InvalidInput(
-                f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {found}; "
+                f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {shapes}; "
                 "start over, or go back to the method that was saved"
             )
         flows = {j: flow for j, flow in state.flows.items() if j in weights}
@@ -432,8 +432,8 @@ class Ledger:
     def flow_register(self) -> int | None:
         """Which register of an edge is its flow: the one that messages read; None: they read several."""
         reads = self.program.tell[:, 0, len(self.program.own) + 1 : -1]
-        found = np.flatnonzero(reads.any(axis=0))
-        return int(found[0]) if len(found) == 1 and np.all(reads[:, found[0]] == 1.0) else None
+        registers = np.flatnonzero(reads.any(axis=0))
+        return int(registers[0]) if len(registers) == 1 and np.all(reads[:, registers[0]] == 1.0) else None
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""

@@ -143,9 +143,9 @@ class Features:
 
 def square(numbers: bytes) -> float:
     """The sum of the squares of float64 numbers."""
-    found = np.frombuffer(numbers)
+    vector = np.frombuffer(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(found.dot(found))
+        return float(vector.dot(vector))
 
 
 def beyond(numbers: bytes, most: Floats) -> int:

@@ -9,10 +9,10 @@ cdef extern from "math.h":
 COMPILED = True
 
 
-cdef int check(Py_ssize_t found, Py_ssize_t needed) except -1:
+cdef int check(Py_ssize_t got, Py_ssize_t needed) except -1:
     """C would read beyond the end where NumPy raises, so this raises."""
-    if found != needed:
-        raise ValueError(f"a length of {needed} is needed, got {found}")
+    if got != needed:
+        raise ValueError(f"a length of {needed} is needed, got {got}")
     return 0
 
 
@@ -135,29 +135,29 @@ cdef class Features:
             self._own[c] = mean[1 + c] if mean[0] == 0.0 else mean[1 + c] / mean[0]
 
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line):
-        cdef Py_ssize_t n = self._own.shape[0], c, k, place, product = 1 + n * (1 + self._variance + self._bins.shape[0])
+        cdef Py_ssize_t n = self._own.shape[0], c, k, column, product = 1 + n * (1 + self._variance + self._bins.shape[0])
         cdef double value, surprise, scale = sqrt((seen - 1.0) / seen)
         check(observation.shape[0], n)
         self._row[0] += 1.0
         for c in range(n):
             value = observation[c]
             surprise = value - self._own[c]
-            place = 1 + c
-            self._row[place] += value
+            column = 1 + c
+            self._row[column] += value
             if self._variance:
-                place += n
-                self._row[place] += value * value
+                column += n
+                self._row[column] += value * value
             for k in range(self._bins.shape[0]):
-                place += n
-                self._row[place] += value <= self._bins[k]
+                column += n
+                self._row[column] += value <= self._bins[k]
             if self._products:
                 for k in range(c + 1, n):
                     self._row[product] += value * observation[k]
                     product += 1
-            place += self._products + self._skipped
+            column += self._products + self._skipped
             for k in range(self._noise.shape[1]):
-                place += n
-                self._row[place] += self._noise[line, k] * (surprise * scale)
+                column += n
+                self._row[column] += self._noise[line, k] * (surprise * scale)
             self._own[c] += surprise / seen
 
 

@@ -165,23 +165,23 @@ class RowBatcher(Batcher):
         return Batch(total / total[0] ** self.layout.squared if self._by_agents else total, count, 1.0)
 
     def _reading(self) -> ModelAnswers:
-        found = ModelAnswers(
+        answers = ModelAnswers(
             self.layout,
             self._estimate()[: self.layout.size],
             members=self._clock.members(),
             others=self._clock.heard(),
         )
         if self._kept.theta is None:
-            return found
-        return replace(found, step=found.judgement.unsettled(self.layout.family, self._kept.theta))
+            return answers
+        return replace(answers, step=answers.judgement.unsettled(self.layout.family, self._kept.theta))
 
     def _take_in(self, samples: float) -> int:
         """Let the rows that wait into the sums; return how many are new to an agent that had `samples` before."""
         rows, count = self._take(samples)
         if len(rows):
             layout, last = self.layout, self.layout.sums.components
-            each = () if layout.sums.meat else (len(rows),)
-            noise = self._random.standard_normal((*each, layout.noise))
+            lengths = () if layout.sums.meat else (len(rows),)
+            noise = self._random.standard_normal((*lengths, layout.noise))
             if layout.sums.meat:  # the sum over rows of what each keeps
                 self._frozen[last:] += np.sqrt(len(rows)) * noise
             self._sums += self._kept.add(rows, noise, careful=not self._near)
@@ -222,16 +222,16 @@ class RowBatcher(Batcher):
         held = self._estimate()
         if not held[0] > 0:
             return
-        found = self.layout.judge(held, self._clock.members())
-        near = bool(found.ready and found.linearization <= FAR)
+        judgement = self.layout.judge(held, self._clock.members())
+        near = bool(judgement.ready and judgement.linearization <= FAR)
         self._near, self._nearing = near and self._nearing, near
-        self._good = bool(self._near and found.linearization <= PUBLISHED)
-        if not (found.ready and (self._by_agents or found.enough(self.layout.penalty))):
+        self._good = bool(self._near and judgement.linearization <= PUBLISHED)
+        if not (judgement.ready and (self._by_agents or judgement.enough(self.layout.penalty))):
             return
-        if found.linearization > CLOSE or self.layout.family.jumps or self._kept.known is None:
+        if judgement.linearization > CLOSE or self.layout.family.jumps or self._kept.known is None:
             own = float(self._frozen[0] + self._sums[0]) if self._by_agents else 1.0
-            self._kept.known = found.inverse, float(found.rows) * own
-            self._sums = self._kept.move(found.theta, careful=bool(found.linearization > FAR))
+            self._kept.known = judgement.inverse, float(judgement.rows) * own
+            self._sums = self._kept.move(judgement.theta, careful=bool(judgement.linearization > FAR))
 
 
 class KeptRows:
@@ -276,25 +276,25 @@ class KeptRows:
 
     def drop(self, count: int) -> Floats:
         """Forget the oldest rows, and return the sums over them."""
-        found = self._sums(slice(0, count))
+        dropped = self._sums(slice(0, count))
         for name in ("rows", "predictors", "weights", "noise"):
             values = getattr(self, name)
             values[: self.count - count] = values[count : self.count].copy()
         self.count -= count
-        return found
+        return dropped
 
     def move(self, theta: Floats, careful: bool) -> Floats:
         """Move the rows' predictors toward those of theta, and return the sums over all rows."""
         self._careful, self.theta = careful, theta
-        found = np.zeros(self._layout.size)
+        sums = np.zeros(self._layout.size)
         for start in range(0, self.count, _CHUNK):
             part = slice(start, min(start + _CHUNK, self.count))
             target = self._predict(self.rows[part], theta)
             self.predictors[part] = moved(
                 self._layout.family, self.predictors[part].T, target, self.rows[part, -1]
             ).T
-            found += self._sums(part)
-        return found
+            sums += self._sums(part)
+        return sums
 
     def _covariates(self, rows: Floats) -> Floats:
         x = rows[:, :-1]
@@ -309,8 +309,8 @@ class KeptRows:
         x, y, weights = self._covariates(self.rows[part]), self.rows[part, -1], self.weights[part]
         predictors = self.predictors[part].T
         target = predictors if self.theta is None else self._predict(self.rows[part], self.theta)
-        found = np.zeros(layout.size)
-        found[: layout.sums.components] = row_sums(
+        sums = np.zeros(layout.size)
+        sums[: layout.sums.components] = row_sums(
             layout.sums, layout.family, x, y, predictors, target, weights, self._careful, known=self.known
         )
         if not layout.sums.meat and layout.noise:
@@ -320,5 +320,5 @@ class KeptRows:
                 slopes = leveraged(x, slopes, bends, *self.known)
             slopes = slopes * weights
             noise = self.noise[part].T
-            found[layout.sums.components :] = np.hstack([(noise * slope) @ x for slope in slopes]).ravel()
-        return found
+            sums[layout.sums.components :] = np.hstack([(noise * slope) @ x for slope in slopes]).ravel()
+        return sums

@@ -20,5 +20,5 @@ cdef class Codec:
     cdef object _pack, _unpack
 
     cpdef encode(self, round, Outgoing content)
-    @cython.locals(place=Py_ssize_t)
+    @cython.locals(column=Py_ssize_t)
     cpdef decode(self, sender, bytes payload, long long round)

@@ -163,17 +163,17 @@ class Codec:
         rows = _little(message.rows)
         if not square(rows) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
-        if self._bounded and (place := beyond(rows, self._most)) >= 0:
-            return Reason.VALUE if place < self._shape[1] else Reason.FLOW
-        found = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
-        found.closing = message.closing
+        if self._bounded and (column := beyond(rows, self._most)) >= 0:
+            return Reason.VALUE if column < self._shape[1] else Reason.FLOW
+        received = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
+        received.closing = message.closing
         if self.extremes is not None:
-            found.extremes = _little(message.extremes)
-            if not self.extremes.plausible(found.extremes):
+            received.extremes = _little(message.extremes)
+            if not self.extremes.plausible(received.extremes):
                 return Reason.VALUE
         elif message.extremes:
             return Reason.GARBAGE
-        return found
+        return received
 
     def _foreign(self, payload: bytes) -> Reason:
         """Why a payload is not one of this fleet's messages."""

@@ -130,9 +130,9 @@ class ModelLayout(Layout):
 
     @cached_property
     def penalty(self) -> Floats:
-        found = np.full((self.family.outputs, self.width), self.model.ridge)
-        found[:, self.dimension - 1 :] = 0.0
-        return found.ravel()
+        penalty = np.full((self.family.outputs, self.width), self.model.ridge)
+        penalty[:, self.dimension - 1 :] = 0.0
+        return penalty.ravel()
 
     @property
     def box(self) -> None:
@@ -144,7 +144,7 @@ class ModelLayout(Layout):
     def judge(self, vector: Floats, members: int = 0) -> Judgement:
         """What the averages say, in a fleet of so many members (0: unknown)."""
         sums, noise = vector[: self.sums.components], vector[self.sums.components : self.size]
-        found = judge(
+        judgement = judge(
             self.sums,
             sums,
             np.zeros(self.parameters),
@@ -153,14 +153,16 @@ class ModelLayout(Layout):
             self.family.sharpness,
         )
         if self.sums.meat:
-            return found
+            return judgement
         if not self.noise:
-            return found
-        replicates = noise.reshape(self.noise, self.parameters) @ found.inverse / max(float(sums[0]), 1e-300)
+            return judgement
+        replicates = (
+            noise.reshape(self.noise, self.parameters) @ judgement.inverse / max(float(sums[0]), 1e-300)
+        )
         errors = np.sqrt(np.mean(replicates**2, axis=0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            scaled = np.max(found.errors / errors)
-        return found._replace(errors=errors, linearization=found.linearization * scaled)
+            scaled = np.max(judgement.errors / errors)
+        return judgement._replace(errors=errors, linearization=judgement.linearization * scaled)
 
     def _share(self, sums: Floats, noise: Floats, members: int) -> float:
         """The sum of the squared weights of the rows in the averages, over that in the agents' sums: 1/N."""
@@ -226,22 +228,24 @@ class ModelAnswers(Answers):
     @cached_property
     def withheld(self) -> str:
         """Why there is no estimate; empty: there is one."""
-        layout, found = self.layout, self.judgement
+        layout, judgement = self.layout, self.judgement
         if not self.presence > 0:
             return "no rows have spread yet"
-        if not found.ready:
-            return f"the rows of all agents do not determine {in_words(found, layout.names)}"
+        if not judgement.ready:
+            return f"the rows of all agents do not determine {in_words(judgement, layout.names)}"
         family = layout.family
-        if layout.weighting == "samples" and self.members and not found.enough(layout.penalty):
-            return f"{found.rows:.0f} rows are fewer than {ROWS} for each of {layout.parameters} parameters"
+        if layout.weighting == "samples" and self.members and not judgement.enough(layout.penalty):
+            return (
+                f"{judgement.rows:.0f} rows are fewer than {ROWS} for each of {layout.parameters} parameters"
+            )
         if family.separates and layout.sums.meat and layout.model.ridge == 0 and self.members:
             contradicted = layout.sums.contradictions(self.vector) * self.members
             if contradicted < layout.parameters - 0.5:
                 return f"the labels are separable, or nearly: {max(contradicted, 0):.0f} contradict the model"
-        if not found.linearization <= PUBLISHED:
+        if not judgement.linearization <= PUBLISHED:
             return (
-                f"rows are linearized up to {found.linearization:.2g} standard errors from the estimate: either it is "
-                "still being improved, or it has moved away from rows that are no longer at hand"
+                f"rows are linearized up to {judgement.linearization:.2g} standard errors from the estimate: either "
+                "it is still being improved, or it has moved away from rows that are no longer at hand"
             )
         if self.step:
             return f"the estimate has moved by {self.step:.2g} standard errors since rows were linearized: not settled"
@@ -250,7 +254,7 @@ class ModelAnswers(Answers):
             return (
                 f"neighbors are {self.apart:.2g} standard errors apart, more than {most:.2g}: not mixed yet"
             )
-        return found.unfounded(layout.names, layout.penalty, "rows") if self.members else ""
+        return judgement.unfounded(layout.names, layout.penalty, "rows") if self.members else ""
 
     @property
     def held(self) -> Floats:
@@ -296,9 +300,9 @@ class ModelAnswers(Answers):
         return np.nan
 
 
-def in_words(found: Judgement, names: Sequence[str]) -> str:
+def in_words(judgement: Judgement, names: Sequence[str]) -> str:
     """A direction that is not known: the covariates that have the largest part in it."""
-    way = np.abs(found.directions[:, int(np.argmin(found.known))])
+    way = np.abs(judgement.directions[:, int(np.argmin(judgement.known))])
     return " and ".join(names[k] for k in np.flatnonzero(way > 0.1 * way.max())[:4])
 
 

@@ -84,11 +84,11 @@ def vector(value: object, dimension: int, largest: float = LARGEST_OBSERVATION) 
     if type(value) is float and dimension == 1 and -largest <= value <= largest:
         return np.array([value])  # by far the most common case, so it is worth a shortcut
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
         parts = value if isinstance(value, (list, tuple)) else [value]
-        if found.dtype.kind not in "iufUO" or any(_misleads(part) for part in parts):
+        if array.dtype.kind not in "iufUO" or any(_misleads(part) for part in parts):
             raise TypeError
-        numbers = np.atleast_1d(found.astype(float))
+        numbers = np.atleast_1d(array.astype(float))
     except (TypeError, ValueError, OverflowError):
         raise BadObservation(f"an observation must be made of numbers, got {short(value)}") from None
     if numbers.shape != (dimension,):
@@ -137,12 +137,12 @@ def parse_row(
         return None
     if places is None and ('"' not in row or row[0] in "[{"):
         return parse_line(row, dimension, largest)
-    found = cells(row)
+    texts = cells(row)
     if places is None:
-        return vector(found, dimension, largest)
-    if len(found) <= max(places):
+        return vector(texts, dimension, largest)
+    if len(texts) <= max(places):
         raise BadObservation(f"a row needs at least {max(places) + 1} cells, got {short(row)}")
-    return vector([found[place] for place in places], dimension, largest)
+    return vector([texts[column] for column in places], dimension, largest)
 
 
 def cells(row: str) -> list[str]:
@@ -167,16 +167,16 @@ class Splitter:
     def sized(self, piece: bytes) -> list[tuple[str, int]]:
         """The lines that end in this piece, and the bytes that each took, with its line break."""
         *ended, self._rest = (self._rest + piece).split(b"\n")
-        found = []
+        lines = []
         for line in ended:
             too_long = self._dropped or len(line) > LINE_LIMIT
             text = (_TOO_LONG if too_long else line).decode("utf-8", "replace")
-            found.append((text, self._dropped + len(line) + 1))
+            lines.append((text, self._dropped + len(line) + 1))
             self._dropped = 0
         if len(self._rest) > LINE_LIMIT or self._dropped:  # drop it, and the rest up to the end of the line
             self._dropped += len(self._rest)
             self._rest = b""
-        return found
+        return lines
 
     def rest(self) -> list[str]:
         """The last line, if it had no line break; nothing is kept."""

@@ -197,10 +197,10 @@ def _check_owner(path: Path, db: sqlite3.Connection) -> bool:
     if "seal" in columns:
         return True
     if columns >= {"format", "id", "dimension"}:
-        found = db.execute("SELECT format FROM agent").fetchone() or ("unknown",)
+        version = db.execute("SELECT format FROM agent").fetchone() or ("unknown",)
         raise InvalidInput(
-            f"the store {path} must have the format {FORMAT}, but it has the format {found[0]} of an earlier version; "
-            "go back to that version, or delete the file to start over"
+            f"the store {path} must have the format {FORMAT}, but it has the format {version[0]} of an earlier "
+            "version; go back to that version, or delete the file to start over"
         )
     tables = sorted(name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
     raise InvalidInput(
@@ -217,10 +217,10 @@ def _read(db: sqlite3.Connection) -> Record:
     if not isinstance(content, bytes) or seal != _seal(content):
         raise Damaged("its record was changed: the checksum does not match")
     try:
-        found = _FORMAT.decode(content).format
-        if found != FORMAT:
+        version = _FORMAT.decode(content).format
+        if version != FORMAT:
             raise InvalidInput(
-                f"a store must have the format {FORMAT}, but this one has the format {found}; "
+                f"a store must have the format {FORMAT}, but this one has the format {version}; "
                 "use the version of gossamer that wrote it, or delete the file to start over"
             )
         record: Record = _RECORD.decode(content)

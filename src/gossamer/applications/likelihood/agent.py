@@ -36,17 +36,17 @@ class Frame(NamedTuple):
         """Return (p,) parameters in this frame, from parameters for the original covariates."""
         if not model.intercept:
             return theta
-        found = theta.reshape(model.family.outputs, -1).copy()
-        found[:, -1] += found[:, :-1] @ self.center - self.intercept
-        return found.ravel()
+        inside = theta.reshape(model.family.outputs, -1).copy()
+        inside[:, -1] += inside[:, :-1] @ self.center - self.intercept
+        return inside.ravel()
 
     def original(self, model: Model, theta: Floats) -> Floats:
         """Return (..., p) parameters for the original covariates, from parameters in this frame."""
         if not model.intercept:
             return theta
-        found = theta.reshape(*theta.shape[:-1], model.family.outputs, -1).copy()
-        found[..., -1] += self.intercept - found[..., :-1] @ self.center
-        return found.reshape(theta.shape)
+        original = theta.reshape(*theta.shape[:-1], model.family.outputs, -1).copy()
+        original[..., -1] += self.intercept - original[..., :-1] @ self.center
+        return original.reshape(theta.shape)
 
 
 def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Frame:
@@ -153,12 +153,12 @@ class FittingAgent:
     def slopes_along(self, changes: Floats, lengths: Floats) -> Floats:
         """Return (2 + k,) numbers: the rows, the sum of the absolute slopes, and the derivatives of the loss at these
         step lengths."""
-        found = [self.rows.total, float(np.abs(self._slopes * changes).sum())]
+        slopes = [self.rows.total, float(np.abs(self._slopes * changes).sum())]
         with np.errstate(all="ignore"):
             for length in lengths:
                 at = self.predictors + length * changes
-                found.append(float(self.rows.weighted(self._family.slopes(at, self.y) * changes).sum()))
-        return np.clip(np.nan_to_num(found, nan=1e100, posinf=1e100, neginf=-1e100), -1e100, 1e100)
+                slopes.append(float(self.rows.weighted(self._family.slopes(at, self.y) * changes).sum()))
+        return np.clip(np.nan_to_num(slopes, nan=1e100, posinf=1e100, neginf=-1e100), -1e100, 1e100)
 
     def growth(self, way: Floats, farthest: float, far: float) -> float:
         """Return the largest slope of a row's loss far along a direction; `farthest` is the largest change of any

@@ -57,8 +57,8 @@ class Consensus:
 
     def union(self, sets: Sequence[set[str]]) -> list[str]:
         """Return the sorted union of the agents' sets; each link carries every entry once in either direction."""
-        found = sorted(set().union(*sets))
+        entries = sorted(set().union(*sets))
         if self.network is not None:
             self.rounds += self._diameter
-            self.bytes += 2 * len(self.network.edges) * sum(len(entry.encode()) for entry in found)
-        return found
+            self.bytes += 2 * len(self.network.edges) * sum(len(entry.encode()) for entry in entries)
+        return entries

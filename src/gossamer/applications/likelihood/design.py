@@ -151,8 +151,8 @@ class Design:
                 first = levels[name].values(text is None)[0]
                 data[name] = np.where(values == "", first, data[name])
         frame = require("pandas", "data").DataFrame(data)
-        found = self.formula.get_model_matrix(frame, na_action="ignore")
-        matrix = np.asarray(found.drop(columns=["Intercept"], errors="ignore"), dtype=float)
+        terms = self.formula.get_model_matrix(frame, na_action="ignore")
+        matrix = np.asarray(terms.drop(columns=["Intercept"], errors="ignore"), dtype=float)
         matrix[absent] = np.nan
         return matrix
 
@@ -166,9 +166,9 @@ def _indicators(column: Column, values: AnyArray) -> Floats:
             f"column {column.name!r} has the levels {', '.join(column.levels)}, got {unknown[0]!r}; "
             "leave out rows of other levels"
         )
-    found = np.asarray(values[:, None] == np.array(column.shown), dtype=float)
-    found[absent] = np.nan
-    return found
+    indicators = np.asarray(values[:, None] == np.array(column.shown), dtype=float)
+    indicators[absent] = np.nan
+    return indicators
 
 
 def refuse_missing(x: Floats, names: Sequence[str]) -> None:
@@ -191,9 +191,9 @@ def refuse_missing(x: Floats, names: Sequence[str]) -> None:
 def _levels(name: str, table: DataTable, groups: Sequence[Any], exchange: Consensus) -> tuple[str, ...]:
     """Return all levels of a category, which agents forward until all of them know them."""
     values = as_text(name, table)
-    found = exchange.union([set(values[group].tolist()) - {""} for group in groups])
+    levels = exchange.union([set(values[group].tolist()) - {""} for group in groups])
     numbers = parsed(name, table[name])[1] is None
-    return tuple(sorted(found, key=float) if numbers else found)
+    return tuple(sorted(levels, key=float) if numbers else levels)
 
 
 def agree(table: DataTable, groups: Sequence[object], exchange: Consensus, intercept: bool) -> Design:

@@ -125,7 +125,7 @@ class Cholesky(Directions):
         size = int(shared.sum())
         packed = size * (size + 1) // 2
         diagonal = np.zeros(len(shared))
-        found: list[Direction] = []
+        solved: list[Direction] = []
         for agent, row in zip(agents, means, strict=True):
             averaged = row[_HEAD - 1 :]
             curvature = unpack(averaged[:packed], size)
@@ -138,16 +138,16 @@ class Cholesky(Directions):
             except Singular as error:
                 unknown = np.zeros(len(shared))
                 unknown[shared] = error.direction
-                found.append(self._viewed(np.zeros(len(shared)), diagonal.copy(), row, unknown))
+                solved.append(self._viewed(np.zeros(len(shared)), diagonal.copy(), row, unknown))
                 continue
             if agent.own is not None:
                 target = agent.own.completed(target)
                 diagonal[~shared] = agent.own.diagonal / max(agent.head()[2], 1e-300) * row[1]
-            found.append(self._viewed(target - agent.theta, diagonal.copy(), row))
+            solved.append(self._viewed(target - agent.theta, diagonal.copy(), row))
         if self.model.family.reach or self.model.local is not None:
-            return found
-        way = self.exchange.first(np.stack([one.way for one in found]))
-        return [one._replace(way=way if one.unknown is None else one.way) for one in found]
+            return solved
+        way = self.exchange.first(np.stack([one.way for one in solved]))
+        return [one._replace(way=way if one.unknown is None else one.way) for one in solved]
 
 
 class ConjugateGradients(Directions):

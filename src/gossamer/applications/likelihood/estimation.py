@@ -291,9 +291,9 @@ class LikelihoodEstimation:
     @cached_property
     def penalty(self) -> Floats:
         """(size,) the ridge penalty of each parameter."""
-        each = np.full((self.family.outputs, self.width), self.ridge)
-        each[:, self.dimension :] = 0.0
-        return each.ravel()
+        penalty = np.full((self.family.outputs, self.width), self.ridge)
+        penalty[:, self.dimension :] = 0.0
+        return penalty.ravel()
 
     @cached_property
     def steepness(self) -> float:
@@ -344,7 +344,7 @@ class LikelihoodEstimation:
         some = methods if isinstance(methods, list | tuple) else [methods]
         if not some:
             raise InvalidInput("at least one method is needed, got none")
-        runs = [learn(self, each, rounds, trials, seed, faults, network) for each in some]
+        runs = [learn(self, solver, rounds, trials, seed, faults, network) for solver in some]
         return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
 
     def centralized(self, rounds: tuple[int, ...], trials: int, seed: int) -> Floats:
@@ -410,11 +410,11 @@ class LikelihoodEstimation:
 
 def _samples(samples: object, agents: int) -> Floats:
     """Return (N,) whole numbers, not all zero."""
-    found = checks.array("samples", samples)
+    counts = checks.array("samples", samples)
     if (
-        found.shape not in ((), (agents,))
-        or np.any((found < 0) | (found != np.floor(found)))
-        or not found.any()
+        counts.shape not in ((), (agents,))
+        or np.any((counts < 0) | (counts != np.floor(counts)))
+        or not counts.any()
     ):
         raise InvalidInput(
             parameter="samples",
@@ -422,4 +422,4 @@ def _samples(samples: object, agents: int) -> Floats:
             "all zero",
             got=checks.brief(samples),
         )
-    return np.broadcast_to(found, (agents,))
+    return np.broadcast_to(counts, (agents,))

@@ -388,7 +388,7 @@ class Inference:
     def covariances(self, agent: int) -> tuple[Floats, Floats]:
         """Return (p, p) model-based and robust covariances of one agent's parameters and dispersion, or NaN."""
         sums, kept = self.sums[agent], self._support(agent)
-        part, found = np.ix_(kept, kept), []
+        part, covariances = np.ix_(kept, kept), []
         expected, dispersion = self.expected[agent], self.dispersion[agent]
         for curvature, middle, own, own_middle in (
             (expected, dispersion * expected, sums.own_expected, dispersion * sums.own_curvature),
@@ -402,11 +402,11 @@ class Inference:
             if self.model.intercept:
                 back = shift(self.center, self.model.family.outputs, len(covariance))
                 covariance = back @ covariance @ back.T
-            found.append(covariance)
-        nothing = np.full_like(found[0], np.nan)
+            covariances.append(covariance)
+        nothing = np.full_like(covariances[0], np.nan)
         if self.model.lasso is not None:
             return nothing, nothing
-        return found[0] if self.model.family.density else nothing, found[1]
+        return covariances[0] if self.model.family.density else nothing, covariances[1]
 
     def summary(self, agent: int, site: object, level: float, robust: bool | None) -> Summary:
         """Return the summary of one agent."""

@@ -114,22 +114,22 @@ def take_rows(
 
 
 def _column(name: str, values: object, rows: int) -> Any:
-    found = np.asarray(values).squeeze()
-    if found.shape != (rows,):
-        raise InvalidInput(f"needs one value per row of X ({rows}), got shape {found.shape}", parameter=name)
-    return found
+    column = np.asarray(values).squeeze()
+    if column.shape != (rows,):
+        raise InvalidInput(f"needs one value per row of X ({rows}), got shape {column.shape}", parameter=name)
+    return column
 
 
 def _extra(name: str, value: object, table: DataTable) -> Floats | None:
     """Return weights, offsets or exposures, given as one number per row or as the name of a column."""
     if value is None:
         return None
-    found = checks.array(name, _column(name, take(table, value), table.rows))
+    column = checks.array(name, _column(name, take(table, value), table.rows))
     least = {"sample_weight": 0.0, "exposure": np.nextafter(0.0, 1.0)}.get(name, -np.inf)
-    if np.any(found < least):
+    if np.any(column < least):
         words = {"sample_weight": "at least 0", "exposure": "above 0"}[name]
-        raise InvalidInput(parameter=name, required=words, got=f"{float(found.min()):g}")
-    return found
+        raise InvalidInput(parameter=name, required=words, got=f"{float(column.min()):g}")
+    return column
 
 
 def _held(
@@ -249,5 +249,5 @@ def _scales(data: Sequence[AgentRows], exchange: Consensus) -> Floats:
         return np.asarray(held[0, 1:] / held[0, 0])
 
     mean = averaged(lambda x: x)
-    found = np.sqrt(averaged(lambda x: (x - mean) ** 2))
-    return np.where(found > 0, found, 1.0)
+    spreads = np.sqrt(averaged(lambda x: (x - mean) ** 2))
+    return np.where(spreads > 0, spreads, 1.0)

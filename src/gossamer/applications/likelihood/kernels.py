@@ -30,7 +30,7 @@ def predict(out: Floats, x: Floats, theta: Floats) -> None:
 
 @inlined
 def _add_products(
-    out: Floats, place: int, row: int, x: Floats, weights: Floats, bends: Floats, t: int, scaled: Floats
+    out: Floats, interval: int, row: int, x: Floats, weights: Floats, bends: Floats, t: int, scaled: Floats
 ) -> None:
     """Add the Kronecker product of W and x x' of sample t, the upper triangle row by row, from `row` on."""
     outputs, _, _, lanes = bends.shape
@@ -42,7 +42,7 @@ def _add_products(
                     scaled[b] = weights[t, b] * bends[a, c, t, b] * x[t, k, b]
                 for other in range(k if c == a else 0, width):
                     for b in range(lanes):
-                        out[place, row, b] += scaled[b] * x[t, other, b]
+                        out[interval, row, b] += scaled[b] * x[t, other, b]
                     row += 1
 
 
@@ -72,26 +72,26 @@ def add_sums(
     shifted = np.empty(lanes)
     scaled = np.empty(lanes)
     for t in range(samples):
-        place = t // group
+        interval = t // group
         for b in range(lanes):
-            out[place, 0, b] += weights[t, b]
+            out[interval, 0, b] += weights[t, b]
         for a in range(outputs):
             for b in range(lanes):
-                out[place, 1, b] += weights[t, b] * bends[a, a, t, b]
+                out[interval, 1, b] += weights[t, b] * bends[a, a, t, b]
                 shifted[b] = weights[t, b] * bends[a, 0, t, b] * predictors[0, t, b]
             for c in range(1, outputs):
                 for b in range(lanes):
                     shifted[b] += weights[t, b] * bends[a, c, t, b] * predictors[c, t, b]
             for b in range(lanes):
-                out[place, 2, b] += shifted[b] * predictors[a, t, b]
+                out[interval, 2, b] += shifted[b] * predictors[a, t, b]
                 scaled[b] = weights[t, b] * slopes[a, t, b]
             for k in range(width):
                 row = FIRST + a * width + k
                 for b in range(lanes):
-                    out[place, row, b] += shifted[b] * x[t, k, b]
+                    out[interval, row, b] += shifted[b] * x[t, k, b]
                 for b in range(lanes):
-                    out[place, row + size, b] += scaled[b] * x[t, k, b]
-        _add_products(out, place, FIRST + 2 * size, x, weights, bends, t, scaled)
+                    out[interval, row + size, b] += scaled[b] * x[t, k, b]
+        _add_products(out, interval, FIRST + 2 * size, x, weights, bends, t, scaled)
 
 
 @contracted

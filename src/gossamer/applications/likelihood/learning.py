@@ -132,15 +132,15 @@ def learn(
     ordered, order = np.unique(horizons, return_inverse=True)
     conditions = Conditions(None if faults is None else Faults.of(faults), network)
     solver = resolve(solver) if isinstance(solver, str) else solver
-    found = _solve(problem, solver, ordered, trials, seed, conditions)
+    learned = _solve(problem, solver, ordered, trials, seed, conditions)
     limit = problem.centralized(tuple(ordered.tolist()), trials, seed)
-    squares, limits = (_squares(problem, each) for each in (found.estimates, limit))  # (H, trials, N)
+    squares, limits = (_squares(problem, theta) for theta in (learned.estimates, limit))  # (H, trials, N)
     errors, limits = squares.sum(axis=2), limits.sum(axis=2)
     ratio = errors.mean(axis=1) / limits.mean(axis=1)
     with np.errstate(invalid="ignore"):  # a run that has diverged has no standard error
         stderr = standard_error(errors)
         ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
-    place = order[0] if one else order
+    which = order[0] if one else order
     samples = ordered * int(problem.samples.sum())
     return LearningRun(
         problem=problem,
@@ -150,16 +150,16 @@ def learn(
         rounds=int(horizons[0]) if one else horizons,
         trials=trials,
         seed=seed,
-        total_error=errors.mean(axis=1)[place],
-        stderr=stderr[place],
-        centralized_limit=limits.mean(axis=1)[place],
-        over_limit_stderr=ratio_stderr[place],
-        errors=errors[place],
-        per_agent=squares.mean(axis=1)[place],
-        estimates=found.estimates[place],
-        withheld=found.withheld.mean(axis=(1, 2))[place],
-        samples=samples[place],
-        bytes=_sent(problem, solver, network, ordered)[place],
+        total_error=errors.mean(axis=1)[which],
+        stderr=stderr[which],
+        centralized_limit=limits.mean(axis=1)[which],
+        over_limit_stderr=ratio_stderr[which],
+        errors=errors[which],
+        per_agent=squares.mean(axis=1)[which],
+        estimates=learned.estimates[which],
+        withheld=learned.withheld.mean(axis=(1, 2))[which],
+        samples=samples[which],
+        bytes=_sent(problem, solver, network, ordered)[which],
     )
 
 

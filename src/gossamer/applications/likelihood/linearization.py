@@ -167,22 +167,26 @@ class Linearizer:
             if len(rest.y):
                 self._kept.insert(0, KeptSamples(*(a.copy() for a in rest)))
 
-    def look(self, found: Judgement) -> None:
+    def look(self, judgement: Judgement) -> None:
         """Move the samples of agents toward their estimates (N, B, p), if the linearization error is large enough."""
-        near = found.ready & (found.linearization <= FAR)
+        near = judgement.ready & (judgement.linearization <= FAR)
         self.near, self._nearing = near & self._nearing, near
-        self.good = self.near & (found.linearization <= PUBLISHED)
+        self.good = self.near & (judgement.linearization <= PUBLISHED)
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.abs((found.theta - np.moveaxis(self.reference, 0, 2)) / found.errors).max(axis=-1)
-        worth = (found.linearization > _WORTH) | self.family.jumps | ~(step <= SETTLED / 4) | ~self.referred
-        move = found.ready & found.enough(self.penalty) & worth
+            step = np.abs((judgement.theta - np.moveaxis(self.reference, 0, 2)) / judgement.errors).max(
+                axis=-1
+            )
+        worth = (
+            (judgement.linearization > _WORTH) | self.family.jumps | ~(step <= SETTLED / 4) | ~self.referred
+        )
+        move = judgement.ready & judgement.enough(self.penalty) & worth
         if not move.any():
             return
-        self.careful = np.where(move, found.linearization > FAR, self.careful)
-        self.reference = np.where(move, np.moveaxis(found.theta, 2, 0), self.reference)
+        self.careful = np.where(move, judgement.linearization > FAR, self.careful)
+        self.reference = np.where(move, np.moveaxis(judgement.theta, 2, 0), self.reference)
         self.referred = self.referred | move
-        self._inverse = np.where(move[..., None, None], found.inverse, self._inverse)
-        self._rows = np.where(move, found.rows, self._rows)
+        self._inverse = np.where(move[..., None, None], judgement.inverse, self._inverse)
+        self._rows = np.where(move, judgement.rows, self._rows)
         again, reach = np.zeros_like(self._held), np.zeros_like(self._reach)
         for k, kept in enumerate(self._kept):
             target = self._predict(kept.x)
@@ -218,12 +222,14 @@ class Linearizer:
 
 def predictors_of(family: Family, x: Floats, theta: Floats) -> Floats:
     """(m, samples, N, B): the predictors of samples x (samples, width, N, B) by every agent's theta (p, N, B)."""
-    found = np.empty((family.outputs, len(x), *x.shape[2:]))
+    predictors = np.empty((family.outputs, len(x), *x.shape[2:]))
     samples, width = x.shape[:2]
     kernels.predict(
-        found.reshape(len(found), samples, -1), x.reshape(samples, width, -1), theta.reshape(len(theta), -1)
+        predictors.reshape(len(predictors), samples, -1),
+        x.reshape(samples, width, -1),
+        theta.reshape(len(theta), -1),
     )
-    return found
+    return predictors
 
 
 def linearized(

@@ -69,11 +69,11 @@ def eliminate(curvature: Floats, response: Floats, local: Booleans) -> tuple[Flo
     own, shared = np.flatnonzero(local), np.flatnonzero(~local)
     inner, mixed = curvature[np.ix_(own, own)], curvature[np.ix_(own, shared)]
     inverse, _, known = invert(inner, 1e-12)
-    found = OwnParameters(
+    solved = OwnParameters(
         local, inverse @ mixed, inverse @ response[own], inverse, np.diag(inner), bool(known.all())
     )
-    outer = curvature[np.ix_(shared, shared)] - mixed.T @ found.gain
-    return outer, response[shared] - mixed.T @ found.constant, found
+    outer = curvature[np.ix_(shared, shared)] - mixed.T @ solved.gain
+    return outer, response[shared] - mixed.T @ solved.constant, solved
 
 
 def check_own(
@@ -89,10 +89,10 @@ def check_own(
             farthest = float(np.abs(agent.changes(own_way)).max())
             if agent.own.known and farthest > 0.1:  # near a minimum, labels cannot be separable
                 receding[i, i] = agent.growth(own_way, farthest, _FAR) <= _FLAT
-    found = exchange.largest(np.hstack([unknown, receding]))
-    if not found.any():
+    problems = exchange.largest(np.hstack([unknown, receding]))
+    if not problems.any():
         return
-    first = int(np.argmax(found))
+    first = int(np.argmax(problems))
     agent_number, names = first % len(agents), [model.names[k] for k in np.flatnonzero(model.local).tolist()]
     if first < len(agents):
         raise InvalidInput(

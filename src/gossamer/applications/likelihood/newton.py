@@ -122,27 +122,27 @@ def newton(
     ending = _Ending(tolerance)
     waits = 0
     for step in range(most):
-        found = directions.ways(agents)
-        changes = spread_over(FittingAgent.changes, agents, [one.way for one in found])
-        scales = [_next_scale(model, agent, one, frame) for agent, one in zip(agents, found, strict=True)]
-        parts = zip(agents, found, changes, scales, strict=True)
+        ways = directions.ways(agents)
+        changes = spread_over(FittingAgent.changes, agents, [one.way for one in ways])
+        scales = [_next_scale(model, agent, one, frame) for agent, one in zip(agents, ways, strict=True)]
+        parts = zip(agents, ways, changes, scales, strict=True)
         shared = Shared(*exchange.largest(np.stack([_measures(model, *part) for part in parts])).tolist())
         if shared.unsolved:  # an average may not be accurate enough yet: average once more
             waits += 1
             if waits > _STALLED:
-                raise _singular(model, found, first=step == _STALLED)
+                raise _singular(model, ways, first=step == _STALLED)
             continue
         waits = 0
         directions.note_size(shared.size)
         if model.local is not None:
-            check_own(model, agents, [one.way for one in found], exchange)
+            check_own(model, agents, [one.way for one in ways], exchange)
         # Near a minimum labels cannot be separable, and checking takes rounds.
         if shared.change > 0.1 and shared.free > 0 and step % _EVERY == _EVERY - 1:
-            _refuse_receding(model, agents, found, exchange, shared.free)
+            _refuse_receding(model, agents, ways, exchange, shared.free)
         length = 1.0
         if shared.change > model.family.reach:
-            length = _search(model, agents, found, changes, exchange, shared.change)
-        for agent, one, change, scale in zip(agents, found, changes, scales, strict=True):
+            length = _search(model, agents, ways, changes, exchange, shared.change)
+        for agent, one, change, scale in zip(agents, ways, changes, scales, strict=True):
             agent.move(one.way, change, length)
             if scale != agent.scale:
                 agent.set_scale(scale)
@@ -173,38 +173,40 @@ class _Ending:
         return shared.moved <= self.tolerance or (shared.relative < _NEAR and self.since == _STALLED)
 
 
-def _next_scale(model: Model, agent: FittingAgent, found: Direction, frame: Frame) -> float:
+def _next_scale(model: Model, agent: FittingAgent, direction: Direction, frame: Frame) -> float:
     if not model.family.scale_terms:
         return agent.scale
     finest = 1e-12 * frame.scale  # rounding errors of residuals if labels are fitted exactly
-    return max(model.family.next_scale(agent.scale, found.terms), finest)
+    return max(model.family.next_scale(agent.scale, direction.terms), finest)
 
 
-def _measures(model: Model, agent: FittingAgent, found: Direction, changes: Floats, scale: float) -> Floats:
+def _measures(
+    model: Model, agent: FittingAgent, direction: Direction, changes: Floats, scale: float
+) -> Floats:
     """Return one agent's part of `Shared`."""
     spread = changes.max(axis=0) - changes.min(axis=0) if len(changes) > 1 else np.abs(changes)
     change = float(spread.max(initial=0.0))
     free = 0.0
     if np.any(model.free):
-        way = found.way * model.free
+        way = direction.way * model.free
         along = np.abs(changes if np.all(model.free) else agent.changes(way))
         farthest = float(along.max(initial=0.0))
-        largest = float((np.abs(way) * found.spreads).max())
+        largest = float((np.abs(way) * direction.spreads).max())
         free = farthest if farthest > 1e-10 * largest else 0.0  # and is not rounding
-    unit = min(found.unit, model.family.reach or np.inf)
-    slopes = (np.abs(agent.theta) * found.spreads).reshape(model.family.outputs, -1)
+    unit = min(direction.unit, model.family.reach or np.inf)
+    slopes = (np.abs(agent.theta) * direction.spreads).reshape(model.family.outputs, -1)
     size = slopes[:, : slopes.shape[1] - model.intercept].max(initial=0.0)
-    moved = float((np.abs(found.way) * found.spreads).max()) / max(unit + size, 1e-300)
+    moved = float((np.abs(direction.way) * direction.spreads).max()) / max(unit + size, 1e-300)
     moved = max(moved, abs(scale / agent.scale - 1))
     return np.array(
-        [change, change / max(unit, 1e-300), free, moved, found.unknown is not None, agent.head()[2]]
+        [change, change / max(unit, 1e-300), free, moved, direction.unknown is not None, agent.head()[2]]
     )
 
 
 def _search(
     model: Model,
     agents: Sequence[FittingAgent],
-    found: Sequence[Direction],
+    directions: Sequence[Direction],
     changes: Sequence[Floats],
     exchange: Consensus,
     change: float,
@@ -222,13 +224,13 @@ def _search(
         )
         held = exchange.average(slopes, accuracy)
         noise, held = _NOISE * accuracy * held[:, 1:2] / held[:, :1], held[:, 2:] / held[:, :1]
-        for k, (agent, one) in enumerate(zip(agents, found, strict=True)):
+        for k, (agent, one) in enumerate(zip(agents, directions, strict=True)):
             pull = model.family.penalty_factor(agent.scale) * model.penalty * one.way
             held[k] += pull @ agent.theta + points * (pull @ one.way)
         bound, promised = np.cumsum(np.diff(points) * held[:, 1:], axis=1), held[:, :1]
         if model.lasso is not None:
             places = [
-                agent.theta + np.outer(points, one.way) for agent, one in zip(agents, found, strict=True)
+                agent.theta + np.outer(points, one.way) for agent, one in zip(agents, directions, strict=True)
             ]
             norms = np.abs(np.stack(places)) @ model.lasso
             bound = bound + norms[:, 1:] - norms[:, :1]
@@ -241,9 +243,9 @@ def _search(
     return length
 
 
-def _singular(model: Model, found: Sequence[Direction], *, first: bool) -> InvalidInput:
+def _singular(model: Model, directions: Sequence[Direction], *, first: bool) -> InvalidInput:
     """Return why a step cannot be computed: a covariate that is constant in all rows, or a vanished curvature."""
-    direction = next(one.unknown for one in found if one.unknown is not None)
+    direction = next(one.unknown for one in directions if one.unknown is not None)
     words = in_words(direction, model.names)
     if first:
         return InvalidInput(
@@ -259,7 +261,7 @@ def _singular(model: Model, found: Sequence[Direction], *, first: bool) -> Inval
 def _refuse_receding(
     model: Model,
     agents: Sequence[FittingAgent],
-    found: Sequence[Direction],
+    directions: Sequence[Direction],
     exchange: Consensus,
     farthest: float,
 ) -> None:
@@ -268,10 +270,10 @@ def _refuse_receding(
     Changes are compared with the largest in the network: an agent whose rows hardly change along the direction, because
     they lack the covariates that separate the labels, does not contradict it.
     """
-    ways = [one.way * model.free for one in found]
+    ways = [one.way * model.free for one in directions]
     growths = np.array(spread_over(lambda agent, way: agent.growth(way, farthest, _FAR), agents, ways))
     if not model.family.reach:  # the loss has a unit
-        growths /= [max(one.slope, 1e-300) for one in found]
+        growths /= [max(one.slope, 1e-300) for one in directions]
     if exchange.largest(growths[:, None])[0] > _FLAT:
         return
     words = in_words(ways[0], model.names)

@@ -100,7 +100,7 @@ class OnlineLikelihood:
             raise InvalidInput(
                 f"samples (X, y), or None, are needed for each of {agents} agents, got {len(given)}"
             )
-        rows = [self._checked(i, each) for i, each in enumerate(given)]
+        rows = [self._checked(i, row) for i, row in enumerate(given)]
         self._losses.append(self._score(rows))
         if samples is not None:
             self._waiting.append((self.rounds, rows))
@@ -135,7 +135,7 @@ class OnlineLikelihood:
             self._totals *= factor**layout.powers
             self._linearizer.fade(factor)
         agents = range(problem.network.agents)
-        rows = [[each[i] for _, each in self._waiting] for i in agents]
+        rows = [[batch[i] for _, batch in self._waiting] for i in agents]
         ages = [self.rounds - since for since, _ in self._waiting]
         counts = [sum(len(y) for _, y in own) for own in rows]
         self._waiting = []
@@ -182,21 +182,23 @@ class OnlineLikelihood:
 
     def _read(self) -> tuple[Judgement, list[str]]:
         """Return the estimates from the agents' averages, and the reasons why estimates are withheld."""
-        found = self._judge()
-        return found, [self._reason(i, found) for i in range(self._problem.network.agents)]
+        judgement = self._judge()
+        return judgement, [self._reason(i, judgement) for i in range(self._problem.network.agents)]
 
-    def _reason(self, agent: int, found: Judgement) -> str:
+    def _reason(self, agent: int, judgement: Judgement) -> str:
         """Return why an agent withholds its estimate, or an empty text."""
         problem, layout, held = self._problem, self._linearizer.layout, self._stream.values
         names = problem.parameter_names
-        if not found.ready[agent, 0]:
-            way = in_words(found.directions[agent, 0, :, int(np.argmin(found.known[agent, 0]))], names)
+        if not judgement.ready[agent, 0]:
+            way = in_words(
+                judgement.directions[agent, 0, :, int(np.argmin(judgement.known[agent, 0]))], names
+            )
             return (
                 f"too few samples so far: those of {self._included} rounds, which have spread, do not determine the "
                 f"direction {way}; observe more. If this lasts, no covariates vary along it: drop one of them, or add "
                 "a ridge penalty"
             )
-        own = Judgement(*(part[agent, 0] for part in found))
+        own = Judgement(*(part[agent, 0] for part in judgement))
         if not own.enough(problem.penalty):
             return f"too few samples so far: {own.rows:.0f} have spread, not {ROWS} per parameter ({problem.size})"
         if problem.family.separates and problem.ridge == 0:
@@ -205,12 +207,14 @@ class OnlineLikelihood:
                 return (
                     f"the labels are separable so far, or nearly (the model contradicts {max(contradicted, 0):.0f} of "
                     "them): there is no finite estimate, because the loss falls forever along the direction "
-                    f"{in_words(found.theta[agent, 0], names)}; observe more, or add a ridge penalty (ridge=1e-4, say)"
+                    f"{in_words(judgement.theta[agent, 0], names)}; observe more, or add a ridge penalty "
+                    "(ridge=1e-4, say)"
                 )
-        if not found.linearization[agent, 0] <= PUBLISHED:
+        if not judgement.linearization[agent, 0] <= PUBLISHED:
             return (
-                f"samples are linearized up to {found.linearization[agent, 0]:.2g} standard errors from the estimate: "
-                "either it is still being improved, or it has moved away from samples that are no longer in memory"
+                f"samples are linearized up to {judgement.linearization[agent, 0]:.2g} standard errors from the "
+                "estimate: either it is still being improved, or it has moved away from samples that are no longer "
+                "in memory"
             )
         step = own.unsettled(problem.family, self._linearizer.reference[:, agent, 0])
         if step:

@@ -179,9 +179,9 @@ def _left_out(
     rows: DataAtRest, kept: list[AgentRows], left: list[AgentRows], ridges: Floats, exchange: Consensus
 ) -> Floats:
     """Return (ridges, 2) the deviance and number of omitted rows, at the first agent."""
-    found = np.full((len(ridges), 2), np.nan)
+    losses = np.full((len(ridges), 2), np.nan)
     for k, (model, _, theta) in enumerate(_fits(rows, kept, ridges, exchange)):
         if theta is not None:
             own = [agent_sums(model, part, at).totals[[2, 0]] for part, at in zip(left, theta, strict=True)]
-            found[k] = exchange.average(np.stack(own), _ACCURACY)[0]
-    return found
+            losses[k] = exchange.average(np.stack(own), _ACCURACY)[0]
+    return losses

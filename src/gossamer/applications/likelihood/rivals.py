@@ -63,15 +63,15 @@ class StochasticGradient(ABC):
     def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
         """Return every agent's estimates after each of the ascending horizons; all step sizes run side by side."""
         steps = self.steps
-        found = in_blocks(
+        learned = in_blocks(
             problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), CHUNK, LANES
         )
-        estimates = found.estimates.reshape(len(steps), len(horizons), *found.estimates.shape[1:])
+        estimates = learned.estimates.reshape(len(steps), len(horizons), *learned.estimates.shape[1:])
         assert problem.parameter is not None
         with np.errstate(over="ignore", invalid="ignore"):
             errors = ((estimates[:, -1] - problem.parameter) ** 2).mean(axis=(1, 2, 3))
         best = estimates[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
-        return Learned(np.where(np.isnan(best), np.inf, best), found.withheld[: len(horizons)])
+        return Learned(np.where(np.isnan(best), np.inf, best), learned.withheld[: len(horizons)])
 
     def _learn(
         self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers, steps: Floats
@@ -81,7 +81,7 @@ class StochasticGradient(ABC):
         shape = (problem.size, agents, count * trials)
         gossip, sizes = problem.network.gossip, np.repeat(steps / problem.steepness, trials)
         state: tuple[Floats, ...] = (np.zeros(shape),)
-        average, found = np.zeros(shape), []
+        average, averages = np.zeros(shape), []
 
         def mix(values: Floats) -> Floats:
             flows = gossip @ np.swapaxes(values, 0, 1).reshape(agents, -1)
@@ -99,8 +99,8 @@ class StochasticGradient(ABC):
                     state = self.advance(state, slope, sizes / np.sqrt(t + 1), mix)
                     average += 2.0 / (t + 2) * (state[0] - average)  # weights 1, 2, 3, ...
                     if t + 1 in horizons:
-                        found.append(average.reshape(*shape[:2], count, trials).swapaxes(0, 1).copy())
-        estimates = np.moveaxis(np.stack(found), 3, 0).reshape(-1, agents, problem.size, trials)
+                        averages.append(average.reshape(*shape[:2], count, trials).swapaxes(0, 1).copy())
+        estimates = np.moveaxis(np.stack(averages), 3, 0).reshape(-1, agents, problem.size, trials)
         return estimates, np.zeros((len(estimates), agents, trials), dtype=bool)
 
 

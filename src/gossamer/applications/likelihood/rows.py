@@ -100,9 +100,9 @@ class Model(NamedTuple):
         by_output = theta.reshape(self.family.outputs, -1)
         if not self.intercept:
             return np.asarray(by_output @ x.T)
-        found = np.asarray(by_output[:, :-1] @ x.T)
-        found += by_output[:, -1:]
-        return found
+        predictors = np.asarray(by_output[:, :-1] @ x.T)
+        predictors += by_output[:, -1:]
+        return predictors
 
     def gradient(self, slopes: Floats, x: Floats) -> Floats:
         """Return (p,) the sum over rows of the slopes (m, n) times the covariates."""
@@ -124,10 +124,10 @@ class Model(NamedTuple):
 def spread_over(work: Callable[..., Answer], *items: Iterable[object]) -> list[Answer]:
     """Return list(map(work, *items)), computed on several threads."""
     tasks = list(zip(*items, strict=True))
-    found: dict[int, Answer] = {}
+    answers: dict[int, Answer] = {}
 
     def one(k: int) -> None:
-        found[k] = work(*tasks[k])
+        answers[k] = work(*tasks[k])
 
     spread(one, len(tasks))
-    return [found[k] for k in range(len(tasks))]
+    return [answers[k] for k in range(len(tasks))]

@@ -125,8 +125,8 @@ def in_blocks(
     problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, kept: int, lanes: int = LANES
 ) -> Learned:
     """Run blocks of trials on threads; each block keeps the samples of this many rounds."""
-    each = 8 * kept * int(problem.samples.max()) * problem.network.agents * (problem.width + 1)
-    size = int(np.clip(_ROOM // each, 1, min(lanes, trials)))
+    needed = 8 * kept * int(problem.samples.max()) * problem.network.agents * (problem.width + 1)
+    size = int(np.clip(_ROOM // needed, 1, min(lanes, trials)))
     firsts = range(0, trials, size)
     parts: list[tuple[Floats, Booleans]] = [(np.empty(0), np.empty(0, bool))] * len(firsts)
 
@@ -149,7 +149,7 @@ def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -
         linearizer = Linearizer(problem, len(draws.trials))
         shape = (linearizer.layout.components, problem.network.agents, table.registers, len(draws.trials))
         registers = np.zeros(shape)
-        found, withheld = [], []
+        estimates, withheld = [], []
         for piece, samples in draws.pieces(range(rounds), stops):
             kernels.play(registers, linearizer.observe(*samples), piece.start, table, gossip)
             if piece.stop not in stops:
@@ -157,11 +157,11 @@ def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -
             held = np.tensordot(registers, table.estimate_state[piece.stop - 1], axes=([2], [0]))
             judged = linearizer.judge(held, 1 / (problem.network.agents * piece.stop))
             if piece.stop in horizons:
-                found.append(np.swapaxes(judged.theta, 1, 2))
+                estimates.append(np.swapaxes(judged.theta, 1, 2))
                 withheld.append(~judged.published)
             if piece.stop in looked:
                 linearizer.look(judged)
-        return np.stack(found), np.stack(withheld)
+        return np.stack(estimates), np.stack(withheld)
 
     return learn
 
@@ -177,7 +177,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
     def learn(draws: Draws) -> tuple[Floats, Booleans]:
         parts = list(draws.pieces(range(rounds), set(horizons.tolist())))
         lanes = len(draws.trials)
-        found, withheld = [], []
+        estimates, withheld = [], []
         kept: list[KeptSamples] = []
         theta = np.zeros((agents if alone else 1, lanes, problem.size))
         for before, horizon in zip([0, *horizons.tolist()], horizons.tolist(), strict=False):
@@ -204,9 +204,9 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
                 if not missing.any():
                     break
             there = np.where(missing[..., None], np.nan, theta)
-            found.append(np.swapaxes(np.broadcast_to(there, (agents, lanes, problem.size)), 1, 2))
+            estimates.append(np.swapaxes(np.broadcast_to(there, (agents, lanes, problem.size)), 1, 2))
             withheld.append(np.broadcast_to(missing, (agents, lanes)))
-        return np.stack(found), np.stack(withheld)
+        return np.stack(estimates), np.stack(withheld)
 
     return learn
 
@@ -221,7 +221,7 @@ class PseudoResponses(Observations):
         self.mean = np.zeros((problem.network.agents, SumLayout(problem.size).components))
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
-        self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
+        self.estimates: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
         """Estimates (N, B, p) and which are withheld, by horizon and first trial."""
 
     def sample(
@@ -238,15 +238,15 @@ class PseudoResponses(Observations):
                 Linearizer(self.problem, len(trials)),
             )
         draws, linearizer = self._blocks[trials.start]
-        found = []
+        responses = []
         for piece, (x, y, weights, group) in draws.pieces(rounds, set()):
             everybody = range(self.problem.network.agents)
             present = np.array([[self._faults.alive(i, t) for i in everybody] for t in piece])
             weights = weights * np.repeat(
                 present, group, axis=0
             )  # observations that no agent takes cannot be moved
-            found.append(linearizer.observe(x, y, weights, group, present))
-        return np.ascontiguousarray(np.swapaxes(np.concatenate(found), 1, 2))
+            responses.append(linearizer.observe(x, y, weights, group, present))
+        return np.ascontiguousarray(np.swapaxes(np.concatenate(responses), 1, 2))
 
     def receive_estimates(self, rounds: int, trials: range, estimates: Floats) -> None:
         _, linearizer = self._blocks[trials.start]
@@ -254,7 +254,7 @@ class PseudoResponses(Observations):
         judged = linearizer.judge(held, 1 / (self.problem.network.agents * rounds))
         dead = np.isnan(estimates[:, :, 0]).T[..., None]
         theta = np.where(dead, np.nan, judged.theta)
-        self.found.setdefault(rounds, {})[trials.start] = theta, ~judged.published
+        self.estimates.setdefault(rounds, {})[trials.start] = theta, ~judged.published
         if rounds in self.looked:
             linearizer.look(judged)
 
@@ -274,7 +274,7 @@ def average_with_faults(
     simulate_faulty(method, network, streams, stops, trials, seed, faults, keep="errors", progress=False)
     estimates, withheld = [], []
     for horizon in horizons.tolist():
-        parts = [streams.found[horizon][first] for first in sorted(streams.found[horizon])]
+        parts = [streams.estimates[horizon][first] for first in sorted(streams.estimates[horizon])]
         estimates.append(np.concatenate([theta for theta, _ in parts], axis=1))
         withheld.append(np.concatenate([off for _, off in parts], axis=1))
     return Learned(np.swapaxes(np.stack(estimates), 1, 2), np.swapaxes(np.stack(withheld), 1, 2))

@@ -67,13 +67,13 @@ class _Impulses(Observations):
         batches: Floats | None = None,
     ) -> Floats:
         agents = range(self.agents) if agents is None else agents
-        found = np.zeros((len(rounds), self.agents, 1, len(trials)))
+        impulses = np.zeros((len(rounds), self.agents, 1, len(trials)))
         t, j = np.divmod(np.arange(trials.start, trials.stop), self.agents)
         inside = np.flatnonzero((rounds.start <= t) & (t < rounds.stop))
         sizes = np.ones(rounds.stop) if batches is None else np.maximum(batches, 1)
         t, j = t[inside], j[inside]
-        found[t - rounds.start, j, 0, inside] = self.std[j] / np.sqrt(sizes[t])
-        return found[:, slice(agents.start, agents.stop, agents.step)]
+        impulses[t - rounds.start, j, 0, inside] = self.std[j] / np.sqrt(sizes[t])
+        return impulses[:, slice(agents.start, agents.stop, agents.step)]
 
 
 def exact_on_contacts(
@@ -82,7 +82,7 @@ def exact_on_contacts(
     """Return the result of `gs.exact` on a changing network."""
     check_streams(network.agents, observations)
     horizons, one = horizons_of(rounds)
-    distinct, place = np.unique(horizons, return_inverse=True)
+    distinct, position = np.unique(horizons, return_inverse=True)
     longest = int(distinct[-1])
     contacts = np.concatenate([[0], network.edges_in(range(longest))[0]])[
         1:
@@ -105,7 +105,7 @@ def exact_on_contacts(
         variance += count * run.per_agent
     samples, messages = _costs(method, network, distinct, contacts)
     noise = variance.sum(axis=1)
-    pick: Any = (lambda values: values[0].item()) if one else (lambda values: values[place])
+    pick: Any = (lambda values: values[0].item()) if one else (lambda values: values[position])
     return Exact(
         method=method,
         network=network,  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def exact_on_contacts(
         centralized_limit=pick(theory.centralized_limit(observations, distinct)),
         samples=pick(samples),
         messages=pick(messages),
-        agent_errors=(means.per_agent + variance)[0 if one else place],
+        agent_errors=(means.per_agent + variance)[0 if one else position],
     )
 
 

@@ -133,12 +133,14 @@ def evaluate(
     passes = trajectory(method, network, horizons)
     over = measures(network, observations) if over is None else over
     fitted = over.fit(passes if len(horizons) <= FITTED else trajectory(method, network, _some(horizons)))
-    found = integrate(passes, network, observations, fitted)
+    integral = integrate(passes, network, observations, fitted)
     if isinstance(observations, Masked):
-        found = found._replace(variance=found.variance + mask_cost(method, network, observations, passes))
+        integral = integral._replace(
+            variance=integral.variance + mask_cost(method, network, observations, passes)
+        )
     samples, exchanges = np.empty((2, len(horizons)))
-    for each in passes:
-        samples[each.which], exchanges[each.which] = each.samples, each.exchanges
+    for run in passes:
+        samples[run.which], exchanges[run.which] = run.samples, run.exchanges
     pick = (lambda v: v[0].item()) if one else np.asarray
     return Exact(
         method=method,
@@ -146,10 +148,10 @@ def evaluate(
         observations=observations,
         agents=network.agents,
         rounds=int(horizons[0]) if one else horizons,
-        total_error=pick(found.bias + found.variance),
-        bias=pick(found.bias),
-        variance=pick(found.variance),
-        uncertainty=pick(found.uncertainty),
+        total_error=pick(integral.bias + integral.variance),
+        bias=pick(integral.bias),
+        variance=pick(integral.variance),
+        uncertainty=pick(integral.uncertainty),
         centralized_limit=pick(theory.centralized_limit(observations, horizons)),
         samples=pick(samples),
         messages=pick(exchanges.astype(np.int64) * 2 * len(network.edges)),

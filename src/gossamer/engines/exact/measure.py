@@ -36,8 +36,8 @@ class Measure:
     def parts(self, size: int) -> Iterator[Measure]:
         """Yield the measure in pieces of at most `size` nodes; sums over all pieces equal those over the whole."""
         for start in range(0, len(self.nodes), size):
-            here = slice(start, start + size)
-            yield replace(self, **{field.name: getattr(self, field.name)[here] for field in fields(self)})
+            part = slice(start, start + size)
+            yield replace(self, **{field.name: getattr(self, field.name)[part] for field in fields(self)})
 
     def sums(self, response: Floats, noise: Floats, rounds: Integers) -> Floats:
         """(S, H) sums over the nodes from responses (H, G, 2) and noise gains (H, G); `integral` reads them."""
@@ -125,8 +125,8 @@ class Sampled(Measure):
                 spread = spread_of(np.concatenate([pilot, probes]))
                 spread = np.maximum(spread, spread_of(pilot)) if len(pilot) else spread
                 uncertainty = uncertainty + spread / np.sqrt(count)
-        found = np.stack([np.where(bias < 0, 0.0, bias), variance, uncertainty])
-        return Integral(*np.where(np.isfinite(found), found, np.inf))
+        integral = np.stack([np.where(bias < 0, 0.0, bias), variance, uncertainty])
+        return Integral(*np.where(np.isfinite(integral), integral, np.inf))
 
 
 ROUNDING = 2.0**-36
@@ -151,7 +151,7 @@ def measure(network: Network, observations: Observations) -> Measure:
     total = observations.variance.sum(axis=1)
     spectrum = decomposed(network, "exact errors")
     signals = [observations.mean, observations.drift] if drifting else [observations.mean]
-    modes = np.stack([spectrum.analyze(each) for each in signals], axis=1)  # (modes, K, n)
+    modes = np.stack([spectrum.analyze(signal) for signal in signals], axis=1)  # (modes, K, n)
     gram = np.real(np.einsum("min,mjn->mij", modes.conj(), modes))
     if observations.moving:
         gram = np.zeros_like(gram)
@@ -178,25 +178,25 @@ def integrate(
     passes: Sequence[Pass], network: Network, observations: Observations, over: Measure
 ) -> Integral:
     """Return bias, variance and uncertainty for every horizon of the passes, in the requested order."""
-    count = sum(len(each.which) for each in passes)
+    count = sum(len(run.which) for run in passes)
     bias, variance, uncertainty = np.empty((3, count))
-    for each in passes:
-        parts = over.parts(max(1, IN_FLIGHT // len(each.which)))
-        sums = sum(part.sums(*each.propagate(part.nodes), each.ends) for part in parts)
-        bias[each.which], variance[each.which], uncertainty[each.which] = over.integral(np.asarray(sums))
+    for run in passes:
+        parts = over.parts(max(1, IN_FLIGHT // len(run.which)))
+        sums = sum(part.sums(*run.propagate(part.nodes), run.ends) for part in parts)
+        bias[run.which], variance[run.which], uncertainty[run.which] = over.integral(np.asarray(sums))
         if observations.moving:
-            bias[each.which] = moving_bias(each, network, observations)
+            bias[run.which] = moving_bias(run, network, observations)
     return Integral(bias, variance, uncertainty)
 
 
-def moving_bias(each: Pass, network: Network, observations: Observations) -> Floats:
+def moving_bias(run: Pass, network: Network, observations: Observations) -> Floats:
     """Return (H,) the squared bias of every horizon of a pass for arbitrarily moving means."""
     spectrum = decomposed(network, "exact errors of moving means")
     shape = (network.agents, observations.components)
     targets = (
-        spectrum.analyze(np.broadcast_to(observations.target(t), shape).copy()) for t in each.ends.tolist()
+        spectrum.analyze(np.broadcast_to(observations.target(t), shape).copy()) for t in run.ends.tolist()
     )
-    expected = each.expected(spectrum, observations)
+    expected = run.expected(spectrum, observations)
     return np.array([(np.abs(e - t) ** 2).sum() for e, t in zip(expected, targets, strict=True)])
 
 
@@ -215,6 +215,6 @@ def _smooth(weights: Floats) -> Floats:
 
 
 def _constant(nodes: AnyArray) -> Floats:
-    found = np.zeros(len(nodes))
-    found[0] = 1.0
-    return found
+    constant = np.zeros(len(nodes))
+    constant[0] = 1.0
+    return constant

@@ -85,7 +85,7 @@ def _order(links: Links) -> AnyArray:
     if np.abs(links.neighbors - agent).mean() < NEAR:
         return np.arange(links.agents)
     ones = np.ones(len(links.neighbors), np.uint8)
-    starts, neighbors = (each.astype(np.int32) for each in (links.starts, links.neighbors))
+    starts, neighbors = (array.astype(np.int32) for array in (links.starts, links.neighbors))
     pattern = sp.csr_matrix((ones, neighbors, starts), shape=(links.agents, links.agents))
     return np.asarray(reverse_cuthill_mckee(pattern, symmetric_mode=True))
 
@@ -179,11 +179,11 @@ class Panel:
             more[1::2] -= self.moments[0]
             self.moments = np.concatenate([self.moments, more])
             done += count
-            for each in (self._current, self._previous):
-                each -= each.mean(axis=0)
-        found = np.empty((len(filtered), self.count))
-        found[self.operator.order[: len(filtered)]] = filtered[:, : self.count]
-        return found
+            for columns in (self._current, self._previous):
+                columns -= columns.mean(axis=0)
+        result = np.empty((len(filtered), self.count))
+        result[self.operator.order[: len(filtered)]] = filtered[:, : self.count]
+        return result
 
     def _go(self, scales: Floats, filtered: Floats) -> Floats:
         dots = np.empty((len(scales), 2, self._current.shape[1]))
@@ -209,16 +209,16 @@ def moments_of(panels: Sequence[Panel], degree: int) -> Floats:
 
     spread(work, len(panels))
     return np.concatenate(
-        [np.empty((degree + 1, 0)), *(each.moments[: degree + 1] for each in panels)], axis=1
+        [np.empty((degree + 1, 0)), *(panel.moments[: degree + 1] for panel in panels)], axis=1
     )
 
 
 def filtered_by(panels: Sequence[Panel], coefficients: Floats) -> Floats:
     """(N, k) sum_{j > 0} coefficients_j T_j(S) x for all vectors of panels that have just begun."""
-    found: list[Floats] = [np.empty(0)] * len(panels)
+    filtered: list[Floats] = [np.empty(0)] * len(panels)
 
     def work(k: int) -> None:
-        found[k] = panels[k].extend(len(coefficients) - 1, coefficients)
+        filtered[k] = panels[k].extend(len(coefficients) - 1, coefficients)
 
     spread(work, len(panels))
-    return np.concatenate(found, axis=1)
+    return np.concatenate(filtered, axis=1)

@@ -31,15 +31,15 @@ def per_agent_errors(
     total = observations.variance.sum(axis=1)
     alike = np.ptp(total) == 0
     errors = np.empty((len(horizons), network.agents))
-    for each in trajectory(method, network, horizons):
-        response, noise = each.propagate(spectrum.eigenvalues)
+    for run in trajectory(method, network, horizons):
+        response, noise = run.propagate(spectrum.eigenvalues)
         if observations.moving:
-            modes = each.expected(spectrum, observations)
+            modes = run.expected(spectrum, observations)
         else:
             modes = response[..., :1] * spectrum.analyze(observations.mean)
             if np.any(observations.drift):
                 modes = modes + response[..., 1:] * spectrum.analyze(observations.drift)
-        for k, (which, rounds) in enumerate(zip(each.which.tolist(), each.ends.tolist(), strict=True)):
+        for k, (which, rounds) in enumerate(zip(run.which.tolist(), run.ends.tolist(), strict=True)):
             off = np.real(spectrum.synthesize(modes[k])) - observations.target(rounds)
             if alike:
                 variance = np.real(spectrum.spread(noise[k])) * total[0]

@@ -71,11 +71,11 @@ class Pass:
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
         """Return (H, modes, n) the expected values of the estimates by mode, for arbitrarily moving means."""
-        found = {
+        means = {
             t: self.table.round(t - 1).estimate(state)
             for t, state in _registers(self.table, spectrum, observations, set(self.ends.tolist()))
         }
-        return np.stack([found[t] for t in self.ends.tolist()])
+        return np.stack([means[t] for t in self.ends.tolist()])
 
 
 @dataclass(frozen=True)
@@ -170,9 +170,9 @@ def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pas
         if len(starts) == len(ends):
             last = int(ends[-1])
             check_table(method, last)
-            found = summing(tabulate(method, network, last), last, starts[-1])
-            if found is not None:
-                return [WindowedPass(found[0], order, ends, np.array(starts), found[1])]
+            summed = summing(tabulate(method, network, last), last, starts[-1])
+            if summed is not None:
+                return [WindowedPass(summed[0], order, ends, np.array(starts), summed[1])]
     found_passes = []
     for table, followers in passes(method, network, horizons):
         which = np.array(followers)[np.argsort(horizons[followers], kind="stable")]
@@ -197,9 +197,9 @@ class Sweep:
         panels = -(-len(over.nodes) // width)
 
         def laid(values: Floats) -> Floats:
-            found = np.zeros(panels * width)
-            found[: len(values)] = values
-            return found.reshape(panels, width)
+            padded = np.zeros(panels * width)
+            padded[: len(values)] = values
+            return padded.reshape(panels, width)
 
         drift = over.signal if over.signal.shape[1] > 1 else np.zeros((len(over.nodes), 2, 2))
         self._weights = recursions.Weights(
@@ -257,23 +257,23 @@ def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
         ],
         axis=2,
     )
-    each = update[:, since : since + 1].copy()
-    each[..., register] = 0.0
+    row = update[:, since : since + 1].copy()
+    row[..., register] = 0.0
     share = 1.0 / np.arange(1, rounds - since + 1)[:, None]
-    expected = share * each
+    expected = share * row
     expected[..., register] = 1.0 - share[:, 0]
     if not np.allclose(update[:, since:], expected, rtol=1e-13, atol=1e-15):
         return None
-    each[..., register] = 1.0
-    each = np.repeat(each[:, 0], rounds, axis=0)
+    row[..., register] = 1.0
+    row = np.repeat(row[:, 0], rounds, axis=0)
     replaced = table._replace(
         step_state=table.step_state.copy(),
         step_observation=table.step_observation.copy(),
         step_mixed=table.step_mixed.copy(),
     )
-    replaced.step_state[:, register] = each[:, :-2]
-    replaced.step_observation[:, register] = each[:, -2]
-    replaced.step_mixed[:, register] = each[:, -1]
+    replaced.step_state[:, register] = row[:, :-2]
+    replaced.step_observation[:, register] = row[:, -2]
+    replaced.step_mixed[:, register] = row[:, -1]
     return replaced, register
 
 

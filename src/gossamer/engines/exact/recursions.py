@@ -383,15 +383,15 @@ def sweep(m: RegisterMoments, table: Table, before: int, weights: Weights) -> An
 @compiled
 def _run(table: Table, rounds: int, run: int) -> Table:
     """One of several runs of equally many rounds, which follow each other in one table."""
-    here = slice(run * rounds, (run + 1) * rounds)
+    rows = slice(run * rounds, (run + 1) * rounds)
     return Table(
-        table.message_state[here],
-        table.message_observation[here],
-        table.step_state[here],
-        table.step_observation[here],
-        table.step_mixed[here],
-        table.estimate_state[here],
-        table.batches[here],
+        table.message_state[rows],
+        table.message_observation[rows],
+        table.step_state[rows],
+        table.step_observation[rows],
+        table.step_mixed[rows],
+        table.estimate_state[rows],
+        table.batches[rows],
     )
 
 

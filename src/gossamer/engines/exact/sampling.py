@@ -133,7 +133,7 @@ class Sampler:
         with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
             degree = self.degree(passes)
             over = self.measure(degree)
-            gains = [each.propagate(over.nodes) for each in passes]
+            gains = [run.propagate(over.nodes) for run in passes]
             while True:
                 excess = _excess(over, passes, gains)
                 needed = math.ceil(self.count * min(float(excess.max()), 1e4) ** 2)
@@ -165,7 +165,9 @@ class Sampler:
         ends = np.cumsum([sum(panel.count for panel in group) for group in groups])
         signal, taken, probes, pilot = np.split(weights, ends[:-1], axis=1)
         known = np.concatenate([self.average.power, taken.sum(axis=1)])
-        probes, pilot = (np.concatenate([np.zeros((1, each.shape[1])), each]) for each in (probes, pilot))
+        probes, pilot = (
+            np.concatenate([np.zeros((1, columns.shape[1])), columns]) for columns in (probes, pilot)
+        )
         scales = [float((self.means**2).sum()), float(self.variance.max())]
         return Sampled(
             nodes=np.concatenate([np.zeros(1), self.interval.nodes(size)]),
@@ -202,33 +204,33 @@ class Sampler:
         coefficients = _coefficients(noise)[: (len(noise) + 1) // 2]
         coefficients *= jackson(len(coefficients))
         start = self._seen(self._random_signs(count))
-        found = filtered_by(self._panels(start), coefficients) + coefficients[0] * start
-        found = self.deviation * (found - found.mean(axis=0))
-        found -= self.basis @ (self.basis.T @ found)
-        fresh = np.linalg.qr(found)[0]
+        filtered = filtered_by(self._panels(start), coefficients) + coefficients[0] * start
+        filtered = self.deviation * (filtered - filtered.mean(axis=0))
+        filtered -= self.basis @ (self.basis.T @ filtered)
+        fresh = np.linalg.qr(filtered)[0]
         self.basis = np.concatenate([self.basis, fresh], axis=1)
         self.taken += self._panels(self._seen(fresh))
         self._begin()
 
     def degree(self, passes: Sequence[Pass]) -> int:
         """The least degree whose moments suffice for all horizons of the passes."""
-        full = 2 * max(int(each.ends[-1]) for each in passes)
+        full = 2 * max(int(run.ends[-1]) for run in passes)
         low, high = self.interval
         size = max(64, 2 ** math.ceil(math.log2(8 * math.sqrt(high / low)))) if low else full
         signal, power = float((self.means**2).sum()), float(self.variance.sum())
-        found = integrate(passes, self.network, self.observations, self.average)
-        allowed = TRUNCATION * (found.bias + found.variance)
+        integral = integrate(passes, self.network, self.observations, self.average)
+        allowed = TRUNCATION * (integral.bias + integral.variance)
         while True:
             size = min(size, full + 1)  # with that many nothing is aliased
             enough = 0
-            for each in passes:
-                response, noise = each.propagate(self.interval.nodes(size))
+            for run in passes:
+                response, noise = run.propagate(self.interval.nodes(size))
                 squares = response[..., 0] ** 2
                 left = signal * np.abs(_coefficients(squares)) + power * np.abs(_coefficients(noise))
                 tails = np.cumsum(left[:, ::-1], axis=1)[:, ::-1]
                 rounding = size * 2.0**-50 * (signal * squares.max(axis=1) + power * noise.max(axis=1))
                 # Where a method diverges, no degree helps.
-                good = ~(2 * tails > np.maximum(allowed[each.which], rounding)[:, None])
+                good = ~(2 * tails > np.maximum(allowed[run.which], rounding)[:, None])
                 enough = max(enough, int(np.where(good.any(axis=1), good.argmax(axis=1), size).max()))
             if enough <= 3 * size // 4 or size > full:
                 return max(min(enough, full), 2)
@@ -237,12 +239,12 @@ class Sampler:
 
 def _excess(over: Sampled, passes: Sequence[Pass], gains: Sequence[tuple[Floats, Floats]]) -> Floats:
     """(H,) standard errors as multiples of what they may be, in the order of the passes."""
-    found = []
-    for each, (response, noise) in zip(passes, gains, strict=True):
-        bias, variance, uncertainty = over.integral(over.sums(response, noise, each.ends))
+    excess = []
+    for run, (response, noise) in zip(passes, gains, strict=True):
+        bias, variance, uncertainty = over.integral(over.sums(response, noise, run.ends))
         total = bias + variance
-        found.append(np.where(np.isfinite(total) & (total > 0), uncertainty / (RELATIVE * total), 0.0))
-    return np.concatenate(found)
+        excess.append(np.where(np.isfinite(total) & (total > 0), uncertainty / (RELATIVE * total), 0.0))
+    return np.concatenate(excess)
 
 
 def measures(network: Network, observations: Observations) -> Measure | Sampler:
@@ -252,6 +254,6 @@ def measures(network: Network, observations: Observations) -> Measure | Sampler:
 
 def _coefficients(values: Floats) -> Floats:
     """The coefficients of the Chebyshev polynomials in functions with these values at the nodes (the last axis)."""
-    found = scipy.fft.dct(values, type=2) / values.shape[-1]
-    found[..., 0] /= 2
-    return np.asarray(found)
+    coefficients = scipy.fft.dct(values, type=2) / values.shape[-1]
+    coefficients[..., 0] /= 2
+    return np.asarray(coefficients)

@@ -50,17 +50,17 @@ def _window_panel(
     times, gaps = windows.times, windows.gaps
     means = np.zeros((times.size, 2, n))
     columns = np.zeros((times.size, size, n))
-    place = 1 if times[0] == 0 else 0
+    position = 1 if times[0] == 0 else 0
     for t in range(times[-1]):
         step_forward(m, x, t, table, used)
-        if times[place] == t + 1:
-            means[place] = m.mean[1 - t % 2, :, register]
-            columns[place] = m.cov[register]
-            place += 1
+        if times[position] == t + 1:
+            means[position] = m.mean[1 - t % 2, :, register]
+            columns[position] = m.cov[register]
+            position += 1
     reach = np.zeros((gaps.size, size, n))
     row, following = np.zeros((size, n)), np.zeros((size, n))
     row[register, :] = 1.0
-    place = 0
+    position = 0
     for d in range(1, gaps[-1] + 1):
         following[:, :] = 0.0
         for j in range(size):
@@ -68,9 +68,9 @@ def _window_panel(
                 if used[j, k]:
                     multiply_add(following[k], m.transition[j, k], row[j])
         row, following = following, row
-        if gaps[place] == d:
-            reach[place] = row
-            place += 1
+        if gaps[position] == d:
+            reach[position] = row
+            position += 1
     result = np.zeros((3, windows.starts.size, n))
     for w in range(windows.starts.size):
         start, end, length = windows.starts[w], windows.ends[w], windows.lengths[w]

@@ -52,7 +52,7 @@ class Claim:
     """
 
     name: str
-    place: str
+    section: str
     sentence: str
     judge: Judge
 

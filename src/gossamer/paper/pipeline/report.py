@@ -76,7 +76,7 @@ def write_claims(judged: Sequence[Judged], path: Path) -> None:
         for j in judged:
             f = j.finding
             writer.writerow(
-                [j.claim.name, j.claim.place, j.claim.sentence, f.verdict.value, f.value, f.low, f.high,
+                [j.claim.name, j.claim.section, j.claim.sentence, f.verdict.value, f.value, f.low, f.high,
                  f.measured, f.reason, j.figure]
             )  # fmt: skip
 
@@ -142,7 +142,8 @@ def _claim_row(judged: Judged) -> str:
     mark = {Verdict.HOLDS: "✓", Verdict.CAVEAT: "◐", Verdict.FAILS: "✗"}[finding.verdict]
     return (
         f'<tr class="{_css(finding.verdict)}"><td data-label="Claim"><p>{html.escape(claim.sentence)}</p>'
-        f'<small>{html.escape(claim.place)} · <a href="#figure-{judged.figure}">Figure {judged.figure}</a></small></td>'
+        f"<small>{html.escape(claim.section)} · "
+        f'<a href="#figure-{judged.figure}">Figure {judged.figure}</a></small></td>'
         f'<td data-label="Measured">{html.escape(finding.measured)}</td>'
         f'<td data-label="Verdict"><span class="verdict">{mark} {finding.verdict.value}</span>'
         f"<small>{html.escape(finding.reason)}</small></td></tr>"
