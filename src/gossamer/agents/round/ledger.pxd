@@ -4,6 +4,13 @@ from gossamer.agents.round.numbers cimport Numbers
 from gossamer.agents.round.messages cimport Outgoing
 
 
+cdef class Edge:
+    cdef public Py_ssize_t k
+    cdef public bint free, echoed, up
+    cdef public int standing
+    cdef public long long since, begun, used
+
+
 cdef class Ledger:
     cdef public object program, me
     cdef public Py_ssize_t dimension, edge_registers
@@ -13,19 +20,20 @@ cdef class Ledger:
     cdef public double samples
     cdef Py_ssize_t _rounds, _now
     cdef long long _born
-    cdef dict _place
+    cdef dict _edges
     cdef Numbers _numbers
-    cdef list _used, _standing, _since, _begun, _echoed, _up, _free
     cdef public double return_rate
     cdef bint _returns
     cdef object _most
 
+    @cython.locals(edge=Edge, degree=cython.longlong)
+    cdef _count(self)
     cpdef begin(self, observation, double samples=*, weight=*)
-    @cython.locals(k=Py_ssize_t, standing=int, echo=cython.longlong)
+    @cython.locals(edge=Edge, echo=cython.longlong)
     cpdef tell(self, neighbor, holding=*)
     @cython.locals(
         message=Outgoing,
-        k=Py_ssize_t,
+        edge=Edge,
         mine=int,
         theirs=int,
         alone=bint,

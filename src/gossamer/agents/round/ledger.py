@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -54,6 +53,33 @@ class LedgerState:
         return replace(self, flows={}, parked={}, closed={}, reset=reset)
 
 
+class Edge:
+    """How this end of an edge stands.
+
+    k         the row of the edge in `Numbers`
+    free      whether its weight follows from the degrees
+    since     serial of the first message of this run, or after the edge was dropped
+    begun     the agent's age when the edge began with zero flow
+    used      serial of the neighbor's newest used message
+    standing  of this end's ledger: NEW, COMPARED or DROPPED
+    echoed    whether the neighbor has echoed a message since then
+    up        whether the edge counts, that is, was not dropped
+    """
+
+    def __init__(self, since: int, begun: int) -> None:
+        self.k = 0
+        self.free = False
+        self.begin_anew(since, begun)
+
+    def begin_anew(self, since: int, begun: int) -> None:
+        self.since = since
+        self.begun = begun
+        self.used = 0
+        self.standing = NEW
+        self.echoed = False
+        self.up = True
+
+
 class Ledger:
     """One agent of a dual method in ledger form. Pure: no clock, no transport.
 
@@ -93,14 +119,7 @@ class Ledger:
         self.return_rate = return_rate
         self.edge_registers = len(program.edge)
         self._rounds = program.rounds
-        self._place: dict[int, int] = {}
-        self._used: list[int] = []  # serial of each neighbor's newest used message
-        self._standing: list[int] = []  # of this end's ledger: NEW, COMPARED or DROPPED
-        self._since: list[int] = []  # serial of the first message of this run, or after the edge was dropped
-        self._begun: list[int] = []  # the agent's age when the edge began with zero flow
-        self._echoed: list[bool] = []  # whether the neighbor has echoed a message since then
-        self._up: list[bool] = []  # whether the edge counts, that is, was not dropped
-        self._free: list[bool] = []  # whether its weight follows from the degrees
+        self._edges: dict[int, Edge] = {}  # by neighbor, in ascending order
         self._born = serial
         self.serial = serial
         state = restored or LedgerState(0, serial, 0.0, np.zeros((len(program.own), dimension)), {})
@@ -112,7 +131,7 @@ class Ledger:
         self.reset = state.reset
         self._lay(weights, state.after_reset(reset), kept, names or {}, most)
         for j, ends in state.closed.items():
-            if ends and j in self._place and reset <= state.reset:
+            if ends and j in self._edges and reset <= state.reset:
                 self.closings[j] = Closing(0, theirs=True)
                 self._freeze(j)
 
@@ -132,10 +151,8 @@ class Ledger:
         """
         state = self.remember()
         if reset > state.reset:
-            edges = len(self._used)
-            self._used, self._standing = [0] * edges, [NEW] * edges
-            self._since, self._begun = [self.serial] * edges, [self.age] * edges
-            self._echoed, self._up = [False] * edges, [True] * edges
+            for edge in self._edges.values():
+                edge.begin_anew(self.serial, self.age)
         self._lay(weights, state.after_reset(reset), kept, names or {}, most)
         stays = {} if reset > state.reset else self.closings
         for j in [j for j in self.closings if j not in stays or j not in weights]:
@@ -150,6 +167,24 @@ class Ledger:
         most: Floats | None,
     ) -> None:
         """Lay the edges out anew, with the registers and flows of `state`."""
+        self._check(state)
+        flows = self._sort_flows(weights, state, kept, names)
+        begun = self.age if self._edges else 0  # a new edge of an agent that runs begins with zero flow now
+        self._edges = {j: self._edges.get(j) or Edge(self._born, begun) for j in sorted(weights)}
+        for k, (j, edge) in enumerate(self._edges.items()):
+            edge.k, edge.free = k, weights[j] == 0.0
+        self._count()
+        registers = [KEPT, RETURNING] if KEPT in flows else [RETURNING]
+        rows = {j: k for k, j in enumerate([*self._edges, *registers])}
+        self._returns, self._most = RETURNING in flows, most
+        maps = self.program.maps([weights.get(j, 0.0) for j in rows])
+        self._numbers = Numbers(*maps, self.dimension, most=most)
+        self._numbers.own[:] = state.local
+        for j, flow in flows.items():
+            self._numbers.tells[rows[j], 1:] = flow
+        self._numbers.conclude(self._now)
+
+    def _check(self, state: LedgerState) -> None:
         edge = (self.edge_registers, self.dimension)
         held = [*state.flows.values(), *(parked.flow for parked in state.parked.values())]
         expected = [(len(self.program.own), self.dimension), *[edge] * len(held)]
@@ -159,8 +194,23 @@ class Ledger:
                 f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {shapes}; "
                 "start over, or go back to the method that was saved"
             )
-        flows = {j: flow for j, flow in state.flows.items() if j in weights}
-        stays = [flow for j, flow in state.flows.items() if j == KEPT or (j in kept and j not in weights)]
+
+    def _sort_flows(
+        self,
+        weights: Mapping[int, float],
+        state: LedgerState,
+        kept: Collection[int],
+        names: Mapping[int, str],
+    ) -> dict[int, Floats]:
+        """Return the flows by neighbor, `KEPT` or `RETURNING`; note those that stay although their edge is gone."""
+        flows, stays, gone = {}, [], []
+        for j, flow in state.flows.items():
+            if j in weights:
+                flows[j] = flow
+            elif j == KEPT or j in kept:
+                stays.append(flow)
+            elif j not in state.parked:
+                gone.append(flow)
         self.parked = {}
         for j, parked in state.parked.items():
             if j in kept:
@@ -170,45 +220,19 @@ class Ledger:
                     flows.setdefault(j, parked.flow)
                 else:
                     self.parked[j] = parked
-        gone = [
-            flow
-            for j, flow in state.flows.items()
-            if j not in weights and j != KEPT and j not in kept and j not in state.parked
-        ]
         if gone:
             flows[RETURNING] = np.sum(gone, axis=0)
         self.reset = state.reset
         self._kept = np.sum(stays, axis=0) if stays else None
         if stays or self.parked:
             flows[KEPT] = np.sum([*stays, *(parked.flow for parked in self.parked.values())], axis=0)
-        order = sorted(weights)
-        lists: tuple[list[Any], ...] = (
-            self._used,
-            self._standing,
-            self._since,
-            self._begun,
-            self._echoed,
-            self._up,
-        )
-        known = {j: [fact[k] for fact in lists] for j, k in self._place.items()}
-        begun = self.age if self._place else 0  # a new edge of an agent that runs begins with zero flow now
-        facts = [known.get(j, [0, NEW, self._born, begun, False, True]) for j in order]
-        for values, column in zip(
-            lists, zip(*facts, strict=True) if facts else [()] * len(lists), strict=True
-        ):
-            values[:] = column
-        self._free = [weights[j] == 0.0 for j in order]
-        self.degree = sum(self._up)
-        self._place = {j: k for k, j in enumerate(order)}
-        registers = [KEPT, RETURNING] if KEPT in flows else [RETURNING]
-        rows = {j: k for k, j in enumerate([*order, *registers])}
-        self._returns, self._most = RETURNING in flows, most
-        maps = self.program.maps([weights.get(j, 0.0) for j in rows])
-        self._numbers = Numbers(*maps, self.dimension, most=most)
-        self._numbers.own[:] = state.local
-        for j, flow in flows.items():
-            self._numbers.tells[rows[j], 1:] = flow
-        self._numbers.conclude(self._now)
+        return flows
+
+    def _count(self) -> None:
+        degree = 0
+        for edge in self._edges.values():
+            degree += edge.up
+        self.degree = degree
 
     # -- a round ------------------------------------------------------------------------------------------
 
@@ -226,50 +250,50 @@ class Ledger:
         self._numbers.begin(self._now, observation, weight)
 
     def tell(self, neighbor: int, holding: int = 0) -> Outgoing:
-        k = self._place[neighbor]
-        closing, standing = 0, self._standing[k]
+        edge = self._edges[neighbor]
+        closing = 0
         if self.closings and neighbor in self.closings:
             closing = self.closings[neighbor].flags(self.durable)
-        echo = 0 if standing == DROPPED else holding or self._used[k]
-        return Outgoing(self.serial, echo, standing != NEW, self._numbers.told(k), self.degree, closing)
+        echo = 0 if edge.standing == DROPPED else holding or edge.used
+        return Outgoing(
+            self.serial, echo, edge.standing != NEW, self._numbers.told(edge.k), self.degree, closing
+        )
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         for j, message in heard.items():
-            k = self._place[j]
+            edge = self._edges[j]
             if self.closings and j in self.closings:  # told in this round that nothing moves
-                self._used[k] = message.serial
+                edge.used = message.serial
                 continue
-            mine, theirs = self._standing[k], standing_of(message)
-            unheard = self.serial - (message.echo or self._since[k])
+            mine, theirs = edge.standing, standing_of(message)
+            unheard = self.serial - (message.echo or edge.since)
             begins = mine == DROPPED or theirs == DROPPED
-            if mine == NEW and theirs == NEW and self.serial - self._since[k] > self.silence:
+            if mine == NEW and theirs == NEW and self.serial - edge.since > self.silence:
                 begins = True
-            if message.echo >= self._since[k]:
-                self._echoed[k] = True
+            if message.echo >= edge.since:
+                edge.echoed = True
                 if mine == DROPPED:
                     mine = COMPARED
             if begins:
-                self._begun[k] = self.age
+                edge.begun = self.age
             dropped = mine == DROPPED or theirs == DROPPED
-            alone = mine != DROPPED and not self._echoed[k] and unheard > self.silence
+            alone = mine != DROPPED and not edge.echoed and unheard > self.silence
             if theirs == DROPPED:
-                self._return(k)
+                self._return(edge.k)
             elif alone or theirs > mine or (theirs == mine and j < self.me):
-                self._numbers.adopt(k, message.rows)
-            self._standing[k] = DROPPED if mine == DROPPED and theirs != DROPPED else COMPARED
-            self._used[k] = message.serial
-            self._up[k] = True
+                self._numbers.adopt(edge.k, message.rows)
+            edge.standing = DROPPED if mine == DROPPED and theirs != DROPPED else COMPARED
+            edge.used = message.serial
+            edge.up = True
             if not dropped and 0 <= unheard <= self.silence:
-                if self._free[k]:
-                    self._numbers.weigh(k, 1.0 / (1 + max(self.degree, message.degree)))
-                self._numbers.move(k, min(self.age - self._begun[k], self._rounds - 1), message.rows)
+                if edge.free:
+                    self._numbers.weigh(edge.k, 1.0 / (1 + max(self.degree, message.degree)))
+                self._numbers.move(edge.k, min(self.age - edge.begun, self._rounds - 1), message.rows)
         if self.closings:
             self._go_on()
         if self._returns:
             self._shrink()
-        self.degree = sum(
-            self._up
-        )  # from the next message on: both ends of an edge use what they told each other
+        self._count()  # from the next message on: both ends of an edge use what they told each other
         self._numbers.finish(self._now)
         self.serial += 1
         self.age += 1
@@ -294,7 +318,7 @@ class Ledger:
 
     def flow(self, neighbor: int) -> Floats:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        ledger: Floats = self._numbers.tells[self._place[neighbor], 1:].copy()
+        ledger: Floats = self._numbers.tells[self._edges[neighbor].k, 1:].copy()
         return ledger
 
     @property
@@ -308,15 +332,14 @@ class Ledger:
         """The neighbor is dead: its flow returns, and if it comes back, the edge begins with zero flow."""
         if neighbor in self.closings:  # it said why it is silent, and its flow stays
             return
-        k = self._place[neighbor]
-        self._used[k] = 0
+        edge = self._edges[neighbor]
         if at_once:
-            self._numbers.tells[k, 1:] = 0.0
+            self._numbers.tells[edge.k, 1:] = 0.0
         else:
-            self._return(k)
-        self._standing[k], self._since[k] = DROPPED, self.serial
-        self._echoed[k] = self._up[k] = False
-        self.degree = sum(self._up)
+            self._return(edge.k)
+        edge.used, edge.standing, edge.since = 0, DROPPED, self.serial
+        edge.echoed = edge.up = False
+        self._count()
         self._numbers.conclude(self._now)
 
     def _return(self, k: int) -> None:
@@ -353,17 +376,17 @@ class Ledger:
 
     def _freeze(self, neighbor: int) -> None:
         """Nothing is left of the edge but its flow: all its registers become that, and it does not count as up."""
-        k = self._place[neighbor]
+        edge = self._edges[neighbor]
         if (flow := self.flow_register) is not None:
-            self._numbers.tells[k, 1:] = self._numbers.tells[k, 1 + flow].copy()
-        self._up[k] = False
-        self.degree = sum(self._up)
+            self._numbers.tells[edge.k, 1:] = self._numbers.tells[edge.k, 1 + flow].copy()
+        edge.up = False
+        self._count()
 
     def _go_on(self) -> None:
         """Open the edges whose other end goes on."""
         for j in [j for j, closing in self.closings.items() if closing.over]:
             del self.closings[j]
-            self._up[self._place[j]] = True
+            self._edges[j].up = True
 
     def hear_closing(self, neighbor: int, message: Outgoing) -> None:
         """Take a message that closes an edge, or one on an edge that this end has closed, of whatever round."""
@@ -379,7 +402,7 @@ class Ledger:
             closing.over = True
             return
         closing.over = False
-        k = self._place[neighbor]
+        k = self._edges[neighbor].k
         mine = self._numbers.tells[k, 1:]
         theirs = np.frombuffer(message.rows).reshape(1 + mine.shape[0], -1)[1:]
         if not message.closing:
@@ -393,17 +416,17 @@ class Ledger:
 
     def farewell(self, neighbor: int) -> Outgoing:
         """A message between two rounds that says how a closed edge stands; it has no value but zero."""
-        k = self._place[neighbor]
-        rows = self._numbers.tells[k].copy()
+        edge = self._edges[neighbor]
+        rows = self._numbers.tells[edge.k].copy()
         rows[0] = 0.0
-        standing, flags = self._standing[k], self.closings[neighbor].flags(self.durable)
-        echo = 0 if standing == DROPPED else self._used[k]
-        return Outgoing(self.serial, echo, standing != NEW, rows.tobytes(), self.degree, closing=flags)
+        flags = self.closings[neighbor].flags(self.durable)
+        echo = 0 if edge.standing == DROPPED else edge.used
+        return Outgoing(self.serial, echo, edge.standing != NEW, rows.tobytes(), self.degree, closing=flags)
 
     def park(self, neighbor: int, mine: str, theirs: str, *, doubt: bool = False) -> None:
         """Keep the flow of an edge that has ended; to be followed by `rewire` without it."""
         flow = self.flow(neighbor)
-        self._numbers.tells[self._place[neighbor], 1:] = 0.0
+        self._numbers.tells[self._edges[neighbor].k, 1:] = 0.0
         self.parked[neighbor] = Parked(flow, mine, theirs, doubt)
 
     def settle(self, neighbor: int, flow: Floats) -> None:
@@ -424,7 +447,7 @@ class Ledger:
         """Give all that this agent holds of the average to these neighbors, whose edges are closed, in equal parts."""
         part = self.share() / len(heirs)
         for j in heirs:
-            self._numbers.tells[self._place[j], 1:] -= part
+            self._numbers.tells[self._edges[j].k, 1:] -= part
             self.closings[j].since = self.serial
         self._numbers.conclude(self._now)
 
@@ -437,7 +460,7 @@ class Ledger:
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""
-        flows = {j: self.flow(j) for j in self._place}
+        flows = {j: self.flow(j) for j in self._edges}
         if self._kept is not None:
             flows[KEPT] = self._kept.copy()
         if self._returns:

@@ -230,51 +230,58 @@ def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
     else uses, the running mean s <- s + (z - s)/(t - since + 1) of what the other registers and the observation give,
     and the rounds are otherwise all alike.
     """
-    read = np.flatnonzero(table.estimate_state.any(axis=0))
-    if len(read) != 1 or not np.all(table.estimate_state[:, read] == 1.0):
+    register = _estimate_register(table)
+    if register is None or not _alike_but(table, register, rounds):
         return None
-    register = int(read[0])
-    others = np.arange(table.registers) != register
-    runs = Table(*(array.reshape(-1, rounds, *array.shape[1:]) for array in table))
-    alike = (
-        runs.message_state,
-        runs.message_observation,
-        runs.step_state[:, :, others],
-        runs.step_observation[:, :, others],
-        runs.step_mixed[:, :, others],
-    )
-    if (
-        not all(np.all(rows == rows[:, :1]) for rows in alike)
-        or table.message_state[:, register].any()
-        or table.step_state[:, others, register].any()
-        or not table.step_mixed[:, others].any(axis=1).all()
-    ):
-        return None
-    update = np.concatenate(
-        [
-            runs.step_state[:, :, register],
-            np.stack([runs.step_observation, runs.step_mixed], -1)[:, :, register],
-        ],
-        axis=2,
-    )
-    row = update[:, since : since + 1].copy()
-    row[..., register] = 0.0
+    # One row per round: the factors of all registers, of the observation and of `mixed` in the update of s.
+    factors = np.column_stack(
+        [table.step_state[:, register], table.step_observation[:, register], table.step_mixed[:, register]]
+    ).reshape(-1, rounds, table.registers + 2)
+    given = factors[:, since : since + 1].copy()  # z: what the first round of the mean adds to it
+    given[..., register] = 0.0
     share = 1.0 / np.arange(1, rounds - since + 1)[:, None]
-    expected = share * row
-    expected[..., register] = 1.0 - share[:, 0]
-    if not np.allclose(update[:, since:], expected, rtol=1e-13, atol=1e-15):
+    mean = share * given
+    mean[..., register] = 1.0 - share[:, 0]
+    if not np.allclose(factors[:, since:], mean, rtol=1e-13, atol=1e-15):
         return None
-    row[..., register] = 1.0
-    row = np.repeat(row[:, 0], rounds, axis=0)
+    given[..., register] = 1.0
+    total = np.repeat(given[:, 0], rounds, axis=0)
     replaced = table._replace(
         step_state=table.step_state.copy(),
         step_observation=table.step_observation.copy(),
         step_mixed=table.step_mixed.copy(),
     )
-    replaced.step_state[:, register] = row[:, :-2]
-    replaced.step_observation[:, register] = row[:, -2]
-    replaced.step_mixed[:, register] = row[:, -1]
+    replaced.step_state[:, register] = total[:, :-2]
+    replaced.step_observation[:, register] = total[:, -2]
+    replaced.step_mixed[:, register] = total[:, -1]
     return replaced, register
+
+
+def _estimate_register(table: Table) -> int | None:
+    """The register that is the estimate in every round and that no message and no other register reads, if any."""
+    read = np.flatnonzero(table.estimate_state.any(axis=0))
+    if len(read) != 1 or not np.all(table.estimate_state[:, read] == 1.0):
+        return None
+    register = int(read[0])
+    others = np.arange(table.registers) != register
+    if table.message_state[:, register].any() or table.step_state[:, others, register].any():
+        return None
+    return register
+
+
+def _alike_but(table: Table, register: int, rounds: int) -> bool:
+    """Whether all rounds of a run do the same, but for `register`, and each updates every other one with `mixed`."""
+    others = np.arange(table.registers) != register
+    used = (
+        table.message_state,
+        table.message_observation,
+        table.step_state[:, others],
+        table.step_observation[:, others],
+        table.step_mixed[:, others],
+    )
+    runs = [array.reshape(-1, rounds, *array.shape[1:]) for array in used]
+    alike = all(np.all(run == run[:, :1]) for run in runs)
+    return alike and bool(table.step_mixed[:, others].any(axis=1).all())
 
 
 BLOCK = 2**22

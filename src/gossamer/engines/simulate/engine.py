@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -31,6 +31,22 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
 
+class Options(TypedDict, total=False):
+    """The options of `simulate` that do not decide what it returns."""
+
+    masks: Masks | float | None
+    first_trial: int
+    keep: str | None
+    dtype: Precision
+    progress: bool | None
+
+
+class ClusterOptions(Options, total=False):
+    cluster: Intracomm | None
+    checkpoint: str | PathLike[str] | None
+    every: int
+
+
 @overload
 def simulate(
     method: Method | str,
@@ -41,14 +57,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: None = ...,
-    first_trial: int = ...,
-    masks: Masks | float | None = ...,
-    keep: str | None = ...,
-    dtype: Precision = ...,
-    progress: bool | None = ...,
-    cluster: Intracomm | None = ...,
-    checkpoint: str | PathLike[str] | None = ...,
-    every: int = ...,
+    **options: Unpack[ClusterOptions],
 ) -> Simulation[int, float]: ...
 @overload
 def simulate(
@@ -60,14 +69,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: None = ...,
-    first_trial: int = ...,
-    masks: Masks | float | None = ...,
-    keep: str | None = ...,
-    dtype: Precision = ...,
-    progress: bool | None = ...,
-    cluster: Intracomm | None = ...,
-    checkpoint: str | PathLike[str] | None = ...,
-    every: int = ...,
+    **options: Unpack[ClusterOptions],
 ) -> Simulation[Integers, Floats]: ...
 @overload
 def simulate(
@@ -79,11 +81,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: Faults | Fault | Iterable[Fault],
-    first_trial: int = ...,
-    masks: Masks | float | None = ...,
-    keep: str | None = ...,
-    dtype: Precision = ...,
-    progress: bool | None = ...,
+    **options: Unpack[Options],
 ) -> FaultySimulation[int, float]: ...
 @overload
 def simulate(
@@ -95,11 +93,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: Faults | Fault | Iterable[Fault],
-    first_trial: int = ...,
-    masks: Masks | float | None = ...,
-    keep: str | None = ...,
-    dtype: Precision = ...,
-    progress: bool | None = ...,
+    **options: Unpack[Options],
 ) -> FaultySimulation[Integers, Floats]: ...
 @overload
 def simulate(
@@ -111,11 +105,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: FaultsLike = ...,
-    first_trial: int = ...,
-    masks: Masks | float | None = ...,
-    keep: str | None = ...,
-    dtype: Precision = ...,
-    progress: bool | None = ...,
+    **options: Unpack[Options],
 ) -> FaultySimulation[int, float]: ...
 @overload
 def simulate(
@@ -127,11 +117,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: FaultsLike = ...,
-    first_trial: int = ...,
-    masks: Masks | float | None = ...,
-    keep: str | None = ...,
-    dtype: Precision = ...,
-    progress: bool | None = ...,
+    **options: Unpack[Options],
 ) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
     method: Method | str,
