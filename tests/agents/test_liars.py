@@ -33,6 +33,7 @@ from gossamer.agents.agent import Agent
 from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.methods import AnytimeSDA
+from gossamer.methods.ledger import RETURN_RATE
 from gossamer.networks import Network
 
 MEANS = np.linspace(0.0, 10.0, 16)
@@ -135,6 +136,47 @@ def test_flows_without_bounds_return_without_a_trace() -> None:
     made.remove(LIAR)
     made.run(500)
     np.testing.assert_allclose(made.estimates(), made.average((LIAR,)), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.5])
+@pytest.mark.parametrize(("size", "rounds", "dies"), [(1e12, 3, True), (1e60, 3, False), (1e60, 600, True)])
+def test_a_lie_without_a_range_leaves_nothing_behind(
+    size: float, rounds: int, dies: bool, loss: float
+) -> None:
+    """Currents in circles that dwarf all values are noticed, and all agents that have them begin anew."""
+    made = Lockstep(GRID, MEANS, loss=loss, seed=3, return_rate=RETURN_RATE)
+    made.run(200)
+    made.desks[LIAR].lie = adds(size, slice(1, 2))
+    made.run(rounds)
+    made.desks[LIAR].lie = None
+    gone = (LIAR,) if dies else ()
+    made.remove(*gone)
+    made.run(500 if dies else 600)
+    np.testing.assert_allclose(made.estimates(gone), made.average(gone), rtol=0, atol=1e-6)
+    flows = [desk.ledger.flow(j) for desk in made.desks.values() for j in desk.conversation.peers]
+    assert np.abs(flows).max() < 100
+    assert all(desk.ledger.overgrowth.resets for desk in made.desks.values())
+
+
+@pytest.mark.parametrize(
+    ("means", "most"), [([-1.0, 0.0, 1.0], 0), ([5e-17, 0.0, 1e9], 0), ([-1e9, 1e-3, 1e9], 1)]
+)
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_no_honest_flow_counts_as_left_behind(means: list[float], most: int, loss: float) -> None:
+    """Nor when an agent dies whose flow dwarfs the mean of its neighbor. Flows that dwarf all values of an agent do,
+    once: then they grow back, and it knows better."""
+    made = Lockstep(Network.path(3), means, loss=loss, death=0.5, return_rate=RETURN_RATE)
+    made.run(1800)
+    np.testing.assert_allclose(made.estimates(), made.average(), rtol=0, atol=1e-12 * max(means))
+    watched = [desk.ledger.overgrowth for desk in made.desks.values()]
+    assert max(watch.resets for watch in watched) == most
+    assert not any(watch.doubted for watch in watched)
+    if most == 0:
+        made.remove(2)
+        made.run(600)
+        right = made.average((2,))
+        np.testing.assert_allclose(made.estimates(), right, rtol=0, atol=1e-4 * max(means))
+        assert not any(watch.resets for watch in watched)
 
 
 class Replays:

@@ -13,7 +13,7 @@ from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings
-from gossamer.agents.round.ledger import KEPT
+from gossamer.agents.round.ledger_state import KEPT
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import InvalidInput

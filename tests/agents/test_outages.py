@@ -96,3 +96,24 @@ def test_after_how_many_rounds_an_outage_is_over() -> None:
     assert 300 < fleet.rounds_until(lambda i: HIGH if i < 2 else LOW) < 400
     fleet.part = frozenset()
     assert 20 < fleet.rounds_until(lambda i: fleet.average()) < 100
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+@pytest.mark.parametrize("rounds", [40, 60, 200])
+def test_an_unlink_makes_no_jump_beyond_the_fleets_own_mixing(rounds: int, loss: float) -> None:
+    """Compared with the same fleet, and the same losses, without the unlink: once mixed, nothing moves."""
+    network, means = Network.grid(2, 4), np.random.default_rng(1).integers(0, 80, 8) / 2
+    unlinked, linked = (Lockstep(network, means, loss=loss, seed=4) for _ in range(2))
+    for fleet in (unlinked, linked):
+        fleet.run(rounds)
+    off = float(np.abs(unlinked.estimates() - unlinked.average()).max())
+    unlinked.desks[1].ledger.close(2)  # one end reads the roster first
+    apart = []
+    for _ in range(100):
+        for fleet in (unlinked, linked):
+            fleet.run(1)
+        unlinked.desks[2].ledger.close(1)
+        apart.append(np.abs(unlinked.estimates() - linked.estimates()).max())
+    assert max(apart) < max(off, 1e-12)
+    assert rounds < 200 or max(apart) < 1e-12
+    np.testing.assert_array_equal(unlinked.desks[1].ledger.flow(2), -unlinked.desks[2].ledger.flow(1))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
 from gossamer.agents.rewiring import Rewiring, resumed
-from gossamer.agents.round.ledger import Ledger, LedgerState
+from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.ledger_state import LedgerState
 from gossamer.facts import UnknownFacts
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import ledger_program

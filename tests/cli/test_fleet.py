@@ -61,6 +61,20 @@ def test_init_sets_the_range(tmp_path: Path) -> None:
         assert "--range must be two numbers such as -40,60" in str(refused.exception)
 
 
+def test_init_suggests_a_range_and_warns_without_one(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("time,degrees\n1,20.5\n2,23.1\n3,bad\n4,21.0\n")
+    words = ("fleet", "init", "--topology", "cycle:4", "--out")
+    warned = invoke(*words, tmp_path / "a", f"--source=csv:{rows},follow,columns=degrees")
+    assert "warning: no range is set, so a broken sensor or a member that lies can move" in warned.output
+    assert "for example --range=10,30 (the first rows have 20.5 to 23.1)" in warned.output
+    blind = invoke(*words, tmp_path / "b", "--source=-")
+    assert "set --range=LOW,HIGH\n" in blind.output
+    ranged = invoke(*words, tmp_path / "c", "--source=-", "--range=0,1")
+    simulated = invoke(*words, tmp_path / "d")
+    assert not any("warning" in result.output for result in (ranged, simulated))
+
+
 def test_init_chooses_the_method(tmp_path: Path) -> None:
     words = ("fleet", "init", "--topology", "cycle:4", "--out")
     assert invoke(*words, tmp_path / "a").exit_code == 0

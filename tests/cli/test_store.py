@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 from tests.support.commands import invoke
 
-from gossamer.agents.round.ledger import LedgerState
+from gossamer.agents.round.ledger_state import LedgerState
 from gossamer.agents.store.agent_store import AgentStore, Saved
 from gossamer.errors import InvalidInput, OutputError
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from gossamer.agents.config.model import FleetModel
-from gossamer.agents.round.ledger import Ledger, LedgerState
+from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.ledger_state import LedgerState
 from gossamer.agents.round.row_batching import Clock, batcher_of
 from gossamer.agents.statistics.models import ModelAnswers, layout_of, method_of
 from gossamer.methods.ledger import ledger_program

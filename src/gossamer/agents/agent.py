@@ -18,6 +18,7 @@ from gossamer.agents.assembly import assemble
 from gossamer.agents.config.settings import AUTO, FIXED, AgentSettings
 from gossamer.agents.pacing import Pacer
 from gossamer.agents.rewiring import STAYS
+from gossamer.agents.round.overgrowth import OVERGROWN
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Reason
@@ -271,8 +272,16 @@ class Agent:
                 self._follow_round_trips()
                 follow_due = now + _FOLLOW_EVERY
             pace = self.settings.pace or 0.0
+            resets = self._ledger.overgrowth.resets
             self._loop.play(pacer.begin(pace))
             self._reader.note_round()
+            if self._ledger.overgrowth.resets > resets:
+                log.warning(
+                    "%s begins anew with its own observations: its flows were %.0e times larger than all its values; a "
+                    "member may have lied. A range ([observations] range) bounds what members can claim",
+                    self.settings.label,
+                    OVERGROWN,
+                )
             if self._writer is not None:
                 self._commit(wait=False)
             if self._callbacks:

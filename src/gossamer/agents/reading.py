@@ -24,6 +24,11 @@ from gossamer.agents.statistics.mixing import Mixing, combined, settled
 from gossamer.agents.store.agent_store import AgentStore
 from gossamer.arrays import Floats
 
+_DWARFED = (
+    "its flows are so much larger than its values that rounding errors may show: a member may have lied; if this lasts "
+    "for minutes, run `gossamer fleet reset-flows` and `gossamer fleet push`"
+)
+
 
 def neighbor_values(conversation: Conversation, most_misses: float = math.inf) -> tuple[Floats, ...]:
     """The latest averaged vectors of the neighbors that are alive, and have not missed more than so many rounds."""
@@ -142,5 +147,8 @@ class Reader:
             self._intake.problem,
             incompatible(peers.values(), settings, getattr(self._transport, "builds", {})),
             quarantined(peers.values(), settings),
-            self._changes.problem or impossible or count,
+            self._changes.problem
+            or impossible
+            or count
+            or (_DWARFED if self._ledger.overgrowth.doubted else ""),
         ]

@@ -25,7 +25,8 @@ from gossamer.agents.config.settings import AgentSettings, Label, Neighbor
 from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.closing import Parked
 from gossamer.agents.round.conversation import Conversation
-from gossamer.agents.round.ledger import KEPT, Ledger, LedgerState
+from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.ledger_state import KEPT, LedgerState
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.transport import Transport
 from gossamer.arrays import Floats

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gossamer.agents.config.tables import MethodTable
     from gossamer.agents.membership.certificates import Authority
     from gossamer.agents.membership.fleet import Fleet
+    from gossamer.arrays import Floats
     from gossamer.methods import Method
     from gossamer.networks import Network
 
@@ -81,7 +82,7 @@ def init(
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.config.tables import ObservationsTable, RoundsTable
     from gossamer.agents.membership.hosts import read_hosts
-    from gossamer.agents.membership.planning import FleetPlan
+    from gossamer.agents.membership.planning import FleetPlan, first_rows
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
 
@@ -118,8 +119,28 @@ def init(
     if plan.local:
         print(f"all on this machine, ports {plan.ports[0]} to {plan.ports[-1]}{_numbering(network)}")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
+    if plan.lacks_range(made):
+        print(f"warning: {_range_advice(first_rows(made))}")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {f'gossamer fleet up {path}' if plan.local else on_hosts}")
+
+
+def _range_advice(rows: Floats) -> str:
+    """What to do about a missing range; `rows` are the first that agents will observe, shape (rows, dimension)."""
+    import numpy as np
+
+    text = (
+        "no range is set, so a broken sensor or a member that lies can move the average anywhere; "
+        "set --range=LOW,HIGH"
+    )
+    if not len(rows):
+        return text
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    room = 10.0 ** np.ceil(np.log10(np.maximum(high - low, 1e-9 * np.abs(high) + 1e-300)))
+    pairs = zip(np.floor(low / room - 0.5) * room, np.ceil(high / room + 0.5) * room, strict=True)
+    wide = ":".join(f"{a:g},{b:g}" for a, b in pairs)
+    seen = ", ".join(f"{a:g} to {b:g}" for a, b in zip(low, high, strict=True))
+    return f"{text}, for example --range={wide} (the first rows have {seen}), or what the sensors can measure"
 
 
 def _numbering(network: Network) -> str:

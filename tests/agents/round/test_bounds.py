@@ -16,7 +16,7 @@ from tests.support.waiting import until
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings, Neighbor
 from gossamer.agents.round.bounds import Bounds
-from gossamer.agents.round.ledger import LedgerState
+from gossamer.agents.round.ledger_state import LedgerState
 from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.statistics.readings import BadObservation
 from gossamer.agents.transports.memory import Memory

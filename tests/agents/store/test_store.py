@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from gossamer.agents.round.ledger import KEPT, RETURNING, LedgerState
+from gossamer.agents.round.ledger_state import KEPT, RETURNING, LedgerState
 from gossamer.agents.store import file as store_file
 from gossamer.agents.store import maintenance as store_care
 from gossamer.agents.store.agent_store import AgentStore, Saved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gossamer.agents.config.settings import LARGEST
 from gossamer.agents.config.tables import MethodTable, ModelTable, ObservationsTable, RoundsTable
 from gossamer.agents.membership.fleet import Fleet, simulated_sources
 from gossamer.agents.membership.hosts import (
@@ -20,11 +25,16 @@ from gossamer.agents.membership.hosts import (
     placed,
     with_metrics,
 )
-from gossamer.errors import InvalidInput, OutputError
+from gossamer.agents.sources.csv_files import CsvFile, parse_csv
+from gossamer.arrays import Floats
+from gossamer.errors import GossamerError, InvalidInput, OutputError
 from gossamer.methods.base import Method
 
 if TYPE_CHECKING:
     from gossamer.networks import Network
+
+_FILES, _ROWS = 20, 100
+"""How many sources, and how many rows of each, are looked at to suggest a range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +127,12 @@ class FleetPlan:
             made = numbered(made, self.hosts.ids)
         return made.with_(agents=with_metrics(made.agents, self.metrics_port)) if self.metrics_port else made
 
+    @staticmethod
+    def lacks_range(fleet: Fleet) -> bool:
+        """Whether this fleet should have a range and has none; one that learns a model or is simulated needs none."""
+        simulated = all(member.source.startswith("sim:") for member in fleet.agents)
+        return not (fleet.observations.range or fleet.model.family or simulated)
+
     def write(self, fleet: Fleet, directory: Path) -> Path:
         """Write the fleet with the file of its method next to it, where every agent looks for it; return fleet.toml."""
         path = fleet.write(directory)
@@ -128,3 +144,16 @@ class FleetPlan:
             except OSError as error:
                 raise OutputError(f"cannot write {target}: {error.strerror}") from error
         return path
+
+
+def first_rows(fleet: Fleet) -> Floats:
+    """The first rows of the first sources of a fleet that are files, shape (rows, dimension)."""
+    rows: list[Floats] = []
+    sources, dimension = [member.source for member in fleet.agents], fleet.observations.dimension
+    for source in dict.fromkeys(s for s in sources[:_FILES] if s.startswith("csv:")):
+        with contextlib.suppress(GossamerError, OSError):
+            reader = parse_csv(source.removeprefix("csv:").replace(",follow", ""), dimension)
+            reader.begin(0, LARGEST)
+            assert isinstance(reader, CsvFile)
+            rows.extend(row for row in itertools.islice(reader.rounds(), _ROWS) if row is not None)
+    return np.array(rows).reshape(-1, dimension)

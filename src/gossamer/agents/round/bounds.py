@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossamer.agents.round.ledger import KEPT, LedgerState
+from gossamer.agents.round.ledger_state import KEPT, LedgerState
 from gossamer.agents.statistics.layout import Layout
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported

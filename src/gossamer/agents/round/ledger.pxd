@@ -23,7 +23,8 @@ cdef class Ledger:
     cdef dict _edges
     cdef Numbers _numbers
     cdef public double return_rate
-    cdef bint _returns
+    cdef bint _returns, _dropped
+    cdef public object overgrowth
     cdef object _most
 
     @cython.locals(edge=Edge, degree=cython.longlong)

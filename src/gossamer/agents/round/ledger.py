@@ -10,47 +10,21 @@ from an earlier run is refused as stale.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from gossamer.agents.round.closing import ALWAYS, ENDS, HOLDS, Closing, Parked
+from gossamer.agents.round.ledger_state import KEPT, RETURNING, LedgerState
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.numbers import Numbers
+from gossamer.agents.round.overgrowth import LOOK, Overgrowth
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.ledger import COMPARED, DROPPED, NEW, RETURN_RATE, SILENCE, LedgerProgram
 
-KEPT = -1
-"""Stands for a neighbor: the flow to agents that left and whose data stay in the average. Nothing moves on its edge."""
-
-RETURNING = -2
-"""Stands for a neighbor: what is left of the flows of edges that were dropped or removed, which return slowly."""
-
 _GONE = 1e-200
 """A flow below this size has returned; smaller numbers would only slow the processor down."""
-
-
-@dataclass(frozen=True)
-class LedgerState:
-    """What a ledger must remember across a restart. Arrays are copies, so another thread may save them."""
-
-    age: int
-    serial: int
-    samples: float
-    local: Floats  #: (own registers, n)
-    flows: Mapping[int, Floats]  #: neighbor, `KEPT` or `RETURNING` -> (edge registers, n)
-    parked: Mapping[int, Parked] = field(default_factory=dict)  #: former neighbor -> flow that both ends keep
-    closed: Mapping[int, bool] = field(
-        default_factory=dict
-    )  #: end of a closed edge -> whether it has a reason for that
-    reset: int = 0  #: the epoch in which all flows were set to zero last
-
-    def after_reset(self, reset: int) -> LedgerState:
-        """The same without flows, if they were set to zero since."""
-        if reset <= self.reset:
-            return self
-        return replace(self, flows={}, parked={}, closed={}, reset=reset)
 
 
 class Edge:
@@ -129,6 +103,7 @@ class Ledger:
         self.parked: dict[int, Parked] = {}
         self.durable = ALWAYS  # the store has all up to this serial
         self.reset = state.reset
+        self.overgrowth = Overgrowth(dimension)
         self._lay(weights, state.after_reset(reset), kept, names or {}, most)
         for j, ends in state.closed.items():
             if ends and j in self._edges and reset <= state.reset:
@@ -177,6 +152,7 @@ class Ledger:
         registers = [KEPT, RETURNING] if KEPT in flows else [RETURNING]
         rows = {j: k for k, j in enumerate([*self._edges, *registers])}
         self._returns, self._most = RETURNING in flows, most
+        self._dropped = False  # whether an edge was dropped since flows were judged
         maps = self.program.maps([weights.get(j, 0.0) for j in rows])
         self._numbers = Numbers(*maps, self.dimension, most=most)
         self._numbers.own[:] = state.local
@@ -297,6 +273,8 @@ class Ledger:
         self._numbers.finish(self._now)
         self.serial += 1
         self.age += 1
+        if self._most is None:
+            self._watch_growth()
 
     # -- what others read ---------------------------------------------------------------------------------
 
@@ -337,16 +315,23 @@ class Ledger:
             self._numbers.tells[edge.k, 1:] = 0.0
         else:
             self._return(edge.k)
-        edge.used, edge.standing, edge.since = 0, DROPPED, self.serial
-        edge.echoed = edge.up = False
+        self._begin_again(edge)
         self._count()
         self._numbers.conclude(self._now)
+
+    def _begin_again(self, edge: Edge) -> None:
+        """Say from the next message on that this edge was dropped."""
+        edge.used, edge.standing, edge.since = 0, DROPPED, self.serial
+        edge.echoed = edge.up = False
 
     def _return(self, k: int) -> None:
         """Let the flow of the k-th edge return slowly; the edge itself begins with zero flow."""
         edge, left = self._numbers.tells[k, 1:], self._numbers.tells[-1, 1:]
         left += edge
-        if self._most is not None:  # what a liar pretends must not add up; the rest returns at once
+        if self._most is None:
+            self._dropped = True
+            self.overgrowth.note_drop(edge, self.mean, self._numbers.answer)
+        else:  # what a liar pretends must not add up; the rest returns at once
             np.clip(left, -self._most[1:], self._most[1:], out=left)
         edge[:] = 0.0
         self._returns = True
@@ -357,6 +342,23 @@ class Ledger:
         left *= self.return_rate
         left[np.abs(left) < _GONE] = 0.0
         self._returns = bool(left.any())
+
+    def _watch_growth(self) -> None:
+        """Drop all edges at once if their flows have outgrown the agent's values (`overgrowth.py`)."""
+        flows = self._numbers.tells[:, 1:]
+        if self.age % LOOK == 0:
+            self.overgrowth.look(flows, self.mean, self._numbers.answer)
+        elif not self._dropped:
+            return
+        self._dropped = False
+        if self.overgrowth.begins_anew(flows):
+            for j, edge in self._edges.items():
+                if j not in self.closings:
+                    flows[edge.k] = 0.0
+                    self._begin_again(edge)
+            flows[-1] = 0.0
+            self._count()
+            self._numbers.conclude(self._now)
 
     # -- edges that end (see `closing.py`) ---------------------------------------------------------------------
 

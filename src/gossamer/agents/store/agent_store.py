@@ -28,7 +28,7 @@ from pathlib import Path
 
 from gossamer.agents import files
 from gossamer.agents.round.closing import Parked
-from gossamer.agents.round.ledger import KEPT, LedgerState
+from gossamer.agents.round.ledger_state import KEPT, LedgerState
 from gossamer.agents.store import file as store_file
 from gossamer.agents.store.file import ERRORS, Damaged, Record
 from gossamer.arrays import Floats
