@@ -348,12 +348,16 @@ class LikelihoodEstimation:
         return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
 
     def centralized(self, rounds: tuple[int, ...], trials: int, seed: int) -> Floats:
-        """Return (H, trials, N, p) estimates of a center that holds all samples; computed once."""
-        known = self._centralized.get((rounds, seed))
-        if known is None or known.shape[1] < trials:
-            known = in_blocks(self, trials, seed, newton(self, np.array(rounds)), max(rounds)).estimates
-            self._centralized[rounds, seed] = known
-        return known[:, :trials]
+        """Return (H, trials, N, p) estimates of a center that holds all samples; computed once.
+
+        The first horizons do not depend on those that follow.
+        """
+        for (others, other_seed), known in self._centralized.items():
+            if other_seed == seed and others[: len(rounds)] == rounds and known.shape[1] >= trials:
+                return known[: len(rounds), :trials]
+        known = in_blocks(self, trials, seed, newton(self, np.array(rounds)), max(rounds)).estimates
+        self._centralized[rounds, seed] = known
+        return known
 
     def online(
         self, method: AnytimeSDA | None = None, *, memory: int = 10_000, forgetting: float | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FAMILIES = {"logistic": "Logistic", "poisson": "Poisson", "gamma": "Gamma", "huber": "Huber loss, t noise"}
 GRAPHS = ("cycle", "grid", "erdos-renyi")
 HORIZONS = (30, 60, 100, 200, 300, 600, 1000, 2000, 3000)
-MOST_AGENTS, MOST_TRIALS, DIMENSION = 30, 32, 5
+MOST_AGENTS, MOST_TRIALS, DIMENSION = 30, 12, 5
 STEPS = tuple(4.0**k for k in range(2, -4, -1))
 """Step sizes tried for DSGD and DSGT, in units of 1/(curvature at the start)."""
 
@@ -86,10 +86,10 @@ def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Ro
 
 
 def pieces(settings: Settings) -> list[Piece]:
-    agents, trials = min(settings.agents, MOST_AGENTS), min(settings.trials, MOST_TRIALS)
+    agents, trials = min(settings.agents, MOST_AGENTS), min(max(2, settings.trials // 2), MOST_TRIALS)
     common = {"agents": agents, "trials": trials, "seed": settings.seed}
     return [
-        Piece(f"learning-{family}", learning_models, {"family": family, **common}, 4.0) for family in FAMILIES
+        Piece(f"learning-{family}", learning_models, {"family": family, **common}, 15.0) for family in FAMILIES
     ]
 
 
