@@ -103,7 +103,7 @@ class Unsupported(GossamerError):
     Examples
     --------
     >>> try:
-    ...     gs.exact("pairwise", "cycle:5", gs.Gaussian(np.zeros(5)), 10)
+    ...     gs.exact("push-sum", "cycle:5", gs.Gaussian(np.zeros(5)), 10)
     ... except gs.Unsupported as error:
     ...     print(str(error).split(";")[-1])
      simulate it

@@ -167,7 +167,7 @@ def test_recorded_data(tmp_path):
         (["exact", "path:5", "-m", "sda:burnin=3"], 2, "did you mean 'burn_in'"),
         (["exact", "path:5", "-T", "0"], 2, "at least 1"),
         (["exact", "path:5", "-T", "many"], 2, "10:1000"),
-        (["exact", "path:5", "-m", "pairwise"], 2, "simulate it"),
+        (["exact", "path:5", "-m", "push-sum"], 2, "simulate it"),
         (["exact", "path:5", "--std", "-1"], 2, "--std must not be negative"),
         (["exact", "path:5", "--csv", "no/such/folder/x.csv"], 3, "cannot be written"),
         (["compare", "path:5", "--plot", "no/such/folder/x.png"], 3, "cannot be written"),

@@ -103,14 +103,14 @@ def test_names_are_unique_and_may_be_given():
 
 
 def test_a_method_that_cannot_run_has_a_note_and_no_error():
-    rows = gs.compare(["pairwise", gs.SDA(burn_in=30), "sda"], NETS[0], streams, [20, 50]).records()
+    rows = gs.compare(["push-sum", gs.SDA(burn_in=30), "sda"], NETS[0], streams, [20, 50]).records()
     assert [row["total_error"] is None for row in rows] == [True, True, True, False, False, False]
     assert "simulate it" in rows[0]["note"]
     assert "burn_in must be below" in rows[2]["note"]
-    tried = gs.compare("pairwise", NETS[0], streams, [20], trials=4).records()[0]
+    tried = gs.compare("push-sum", NETS[0], streams, [20], trials=4).records()[0]
     assert tried["total_error"] == tried["simulated_error"]
     assert tried["note"] == ""
-    frame = gs.compare(["pairwise", "sda"], NETS[0], streams, range(1, 151)).to_frame("polars")
+    frame = gs.compare(["push-sum", "sda"], NETS[0], streams, range(1, 151)).to_frame("polars")
     assert str(frame["total_error"].dtype) == str(frame["stderr"].dtype) == "Float64"
 
 

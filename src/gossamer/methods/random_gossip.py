@@ -1,4 +1,5 @@
-"""Random gossip: in each round one random edge or agent is active. Only simulated, because the exchange is random."""
+"""Random gossip: in each round one random edge or agent is active. Expected errors follow
+from second moments (`engines/exact/drawn.py`)."""
 
 from __future__ import annotations
 

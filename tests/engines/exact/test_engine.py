@@ -79,10 +79,11 @@ def test_weights_give_the_estimate(small):
     np.testing.assert_allclose(np.einsum("tij,tj->i", w, seen), expected, rtol=1e-10)
 
 
-def test_random_exchanges_have_no_exact_error(small):
-    for name in ("pairwise", "broadcast"):
-        with pytest.raises(gs.Unsupported, match=r"random exchange each round; simulate it"):
-            gs.exact(name, *small, 10)
+def test_push_sum_has_no_exact_error(small):
+    with pytest.raises(
+        gs.Unsupported, match=r"it divides what one-way links push \(push gossip\); simulate it"
+    ):
+        gs.exact("push-sum", *small, 10)
 
 
 @pytest.mark.slow

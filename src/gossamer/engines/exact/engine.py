@@ -27,9 +27,13 @@ from gossamer.engines.exact.result import Exact
 from gossamer.engines.exact.sampling import Sampler, measures
 from gossamer.engines.horizons import Horizons, horizons_of
 from gossamer.errors import Unsupported
+from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import Method, resolve, tabulate
 from gossamer.networks import ChangingNetwork, Network, NetworkLike, changing_of
-from gossamer.observations import Masked, Masks, Observations, check_match
+from gossamer.observations import Masked, Masks, Observations, check_match, check_streams
+
+RANDOM = ("pairwise", "broadcast")
+"""The kinds of `Method.mixing` that draw an exchange in each round."""
 
 
 @overload
@@ -40,6 +44,8 @@ def exact(
     rounds: int,
     *,
     masks: Masks | float | None = ...,
+    faults: FaultsLike = ...,
+    drawn: bool = ...,
 ) -> Exact[int, float]: ...
 @overload
 def exact(
@@ -49,6 +55,8 @@ def exact(
     rounds: Horizons,
     *,
     masks: Masks | float | None = ...,
+    faults: FaultsLike = ...,
+    drawn: bool = ...,
 ) -> Exact[Integers, Floats]: ...
 def exact(
     method: Method | str,
@@ -57,6 +65,8 @@ def exact(
     rounds: int | Horizons,
     *,
     masks: Masks | float | None = None,
+    faults: FaultsLike = None,
+    drawn: bool = False,
 ) -> Exact[Any, Any]:
     r"""Return the expected error of `method` after `rounds` rounds, or after each of several.
 
@@ -80,6 +90,10 @@ def exact(
     This is feasible for small networks and hundreds of rounds, such as 30 agents with 60 contacts per round for 1000
     rounds.
 
+    Where every round draws its own exchanges, the expectation is over these as well. It follows from second moments, of
+    N^2 numbers, up to 500 agents: random gossip, messages lost independently of each other (for methods without an edge
+    ledger, which leave out the neighbors that they do not hear) and, with `drawn`, random matchings and dropout.
+
     Parameters
     ----------
     method : Method or str
@@ -92,6 +106,11 @@ def exact(
         One number of rounds, or several.
     masks : Masks or float, optional
         Masks that hide the readings, or their scale; their cost is part of the variance.
+    faults : Loss, optional
+        `gs.faults.Loss(p)`: each message is lost with this probability. Other faults are simulated only.
+    drawn : bool
+        On a changing network, whether the expectation is also over its random contacts; otherwise they are those of its
+        seed.
 
     Returns
     -------
@@ -106,9 +125,13 @@ def exact(
     (1.0135, 8.1081e-05)
     >>> gs.exact("dsg", net, obs, rounds=[100, 1000]).over_limit
     array([1541.5,  155.1])
+    >>> gs.exact("pairwise", net, obs, rounds=[100, 1000]).bias
+    array([5.6125e+02, 1.1183e-01])
     """
+    method, masks = resolve(method), Masks.of(masks)
+    if drawn or faults is not None or method.mixing in RANDOM:
+        return _over_draws(method, network, observations, rounds, masks, faults)
     method = analyzable(method)
-    masks = Masks.of(masks)
     if (changing := changing_of(network)) is not None:
         from gossamer.engines.exact.contacts import exact_on_contacts  # loads the engine of changing networks
 
@@ -119,6 +142,36 @@ def exact(
     network = check_match(network, observations)
     streams = observations if masks is None else Masked(observations, network, masks)
     return evaluate(method, network, streams, rounds)
+
+
+def _over_draws(
+    method: Method,
+    network: NetworkLike | ChangingNetwork,
+    observations: Observations,
+    rounds: int | Horizons,
+    masks: Masks | None,
+    faults: FaultsLike,
+) -> Exact[Any, Any]:
+    from gossamer.engines.exact.drawn import (
+        exact_over_draws,
+    )  # needs SciPy's distributions, which load slowly
+
+    if masks is not None:
+        raise Unsupported(
+            "masks are not analyzed together with random exchanges; leave one of them out, or simulate it"
+        )
+    changing = changing_of(network)
+    if (changing is not None or faults is not None) and method.mixing != "matrix":
+        raise Unsupported(
+            f"{method.name} cannot run with faults or on changing networks: {method.mixes}; "
+            "use a method that mixes with all neighbors, such as dsg"
+        )
+    assert not isinstance(network, ChangingNetwork) or changing is not None
+    known = changing if changing is not None else check_match(network, observations)  # type: ignore[arg-type]
+    check_streams(known.agents, observations)
+    return exact_over_draws(
+        method, known, observations, rounds, None if faults is None else Faults.of(faults)
+    )
 
 
 def evaluate(
@@ -207,10 +260,7 @@ def analyzable(method: Method | str) -> Method:
     """Return the method, or raise an error that says why it has no exact error."""
     method = resolve(method)
     if method.mixing != "matrix":
-        has = (
-            "divides what one-way links push"
-            if method.mixing == "push"
-            else "draws a random exchange each round"
+        raise Unsupported(
+            f"this needs one gossip matrix, but {method.name} has none: {method.mixes}; simulate it"
         )
-        raise Unsupported(f"exact errors need one gossip matrix, but {method.name} {has}; simulate it")
     return method

@@ -89,7 +89,8 @@ def pieces(settings: Settings) -> list[Piece]:
     agents, trials = min(settings.agents, MOST_AGENTS), min(max(2, settings.trials // 2), MOST_TRIALS)
     common = {"agents": agents, "trials": trials, "seed": settings.seed}
     return [
-        Piece(f"learning-{family}", learning_models, {"family": family, **common}, 15.0) for family in FAMILIES
+        Piece(f"learning-{family}", learning_models, {"family": family, **common}, 15.0)
+        for family in FAMILIES
     ]
 
 
