@@ -42,6 +42,7 @@ from .methods import SSTM as SSTM
 from .methods import AnytimeSDA as AnytimeSDA
 from .methods import BroadcastGossip as BroadcastGossip
 from .methods import ChebyshevAveraging as ChebyshevAveraging
+from .methods import JacobiGossip as JacobiGossip
 from .methods import LinearIteration as LinearIteration
 from .methods import Method as Method
 from .methods import PairwiseGossip as PairwiseGossip

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given
+from scipy.special import eval_jacobi
 from tests.support.networks import LINEAR, connected_networks
 from tests.support.reference import full_covariance, round_by_round
 
@@ -53,7 +54,7 @@ def test_messages_travel_one_edge_a_round(name):
 def test_the_registry_is_complete():
     assert set(gs.METHODS) == {
         "sda", "anytime-sda", "dsg", "d-asg", "d-masg", "sstm_sc", "r-rrma-ac-sa2",
-        "ssda", "msda", "chebyshev", "linear", "pairwise", "broadcast", "push-sum",
+        "ssda", "msda", "chebyshev", "jacobi", "linear", "pairwise", "broadcast", "push-sum",
         "extra", "exact-diffusion", "gradient-tracking",
     }  # fmt: skip
     for name, cls in gs.METHODS.items():
@@ -410,3 +411,15 @@ def test_contributing_shows_a_method_that_works(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert '"exact_total_error"' in done.stdout
+
+
+@pytest.mark.parametrize("dimension", [1.0, 2.0, 3.5])
+def test_jacobi_gossip_applies_normalized_jacobi_polynomials(dimension):
+    net = gs.Network.cycle(9)
+    values = np.random.default_rng(0).standard_normal(9)
+    size, basis = np.linalg.eigh(net.gossip.toarray())
+    place = 1 - 2 / net.lambda_bound * size
+    for rounds in (1, 2, 7):
+        factors = eval_jacobi(rounds, dimension / 2, 0, place) / eval_jacobi(rounds, dimension / 2, 0, 1.0)
+        weights = gs.weights(gs.JacobiGossip(dimension), net, rounds)
+        assert np.allclose(weights[0] @ values, basis @ (factors * (basis.T @ values)), atol=1e-12)

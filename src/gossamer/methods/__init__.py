@@ -11,6 +11,7 @@ from gossamer.methods.corrected import StochasticExactDiffusion, StochasticEXTRA
 from gossamer.methods.dasg import DASG
 from gossamer.methods.dmasg import DMASG
 from gossamer.methods.dsg import DSG
+from gossamer.methods.jacobi_gossip import JacobiGossip
 from gossamer.methods.linear_iteration import LinearIteration
 from gossamer.methods.msda import MSDA
 from gossamer.methods.probing import check_tuple, tabulate, tabulate_all
@@ -38,6 +39,7 @@ METHODS: dict[str, type[Method]] = {
         SSDA,
         MSDA,
         ChebyshevAveraging,
+        JacobiGossip,
         LinearIteration,
         PairwiseGossip,
         BroadcastGossip,
@@ -91,6 +93,7 @@ __all__ = [
     "AnytimeSDA",
     "BroadcastGossip",
     "ChebyshevAveraging",
+    "JacobiGossip",
     "KnownFacts",
     "LinearIteration",
     "Method",

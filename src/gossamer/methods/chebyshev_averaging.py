@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.acceleration import accelerate, chebyshev
+from gossamer.methods.acceleration import Acceleration, accelerate, chebyshev
 from gossamer.methods.base import Register, StaticMethod, first_round
 
 
+class PolynomialAveraging(StaticMethod):
+    """Averages of fixed values by polynomials of L that a recursion of three terms builds up."""
+
+    class State(NamedTuple):
+        current: Register
+        previous: Register
+
+    class Coefficients(NamedTuple):
+        load: Floats
+        step_size: float | Floats
+        momentum: float | Floats
+        carry: float
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        return self.Coefficients(first_round(rounds), *self.acceleration(network, rounds))
+
+    @abstractmethod
+    def acceleration(self, network: SpectralFacts, rounds: int) -> Acceleration:
+        """The coefficients of all rounds."""
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
+        return s.current + c.load * observation
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
+        current = s.current + c.load * observation
+        return PolynomialAveraging.State(*accelerate(c, current, s.previous, mixed))
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Register:
+        return s.current
+
+
 @dataclass(frozen=True)
-class ChebyshevAveraging(StaticMethod):
+class ChebyshevAveraging(PolynomialAveraging):
     r"""The best polynomial of L for averaging fixed values in T rounds.
 
     .. math::
@@ -39,28 +74,5 @@ class ChebyshevAveraging(StaticMethod):
 
     name: ClassVar[str] = "chebyshev"
 
-    class State(NamedTuple):
-        current: Register
-        previous: Register
-
-    class Coefficients(NamedTuple):
-        load: Floats
-        step_size: float
-        momentum: float | Floats
-        carry: float
-
-    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
-        return self.Coefficients(first_round(rounds), *chebyshev(network, rounds))
-
-    @staticmethod
-    def message(c: Coefficients, s: State, observation: Register) -> Register:
-        return s.current + c.load * observation
-
-    @staticmethod
-    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
-        current = s.current + c.load * observation
-        return ChebyshevAveraging.State(*accelerate(c, current, s.previous, mixed))
-
-    @staticmethod
-    def estimate(c: Coefficients, s: State) -> Register:
-        return s.current
+    def acceleration(self, network: SpectralFacts, rounds: int) -> Acceleration:
+        return chebyshev(network, rounds)
