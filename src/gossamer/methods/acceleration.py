@@ -22,7 +22,7 @@ from gossamer.methods.base import Fields, Register, Tunable
 class Acceleration(NamedTuple):
     """The coefficients of the update."""
 
-    step_size: float | Floats
+    step_size: float
     momentum: float | Floats
     carry: float
 

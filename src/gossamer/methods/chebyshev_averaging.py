@@ -29,8 +29,10 @@ class PolynomialAveraging(StaticMethod):
         return self.Coefficients(first_round(rounds), *self.acceleration(network, rounds))
 
     @abstractmethod
-    def acceleration(self, network: SpectralFacts, rounds: int) -> Acceleration:
-        """The coefficients of all rounds."""
+    def acceleration(
+        self, network: SpectralFacts, rounds: int
+    ) -> tuple[float | Floats, float | Floats, float]:
+        """The step size, momentum and carry of all rounds (see `Acceleration`)."""
 
     @staticmethod
     def message(c: Coefficients, s: State, observation: Register) -> Register:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.acceleration import Acceleration
 from gossamer.methods.chebyshev_averaging import PolynomialAveraging
 
 
@@ -54,8 +54,8 @@ class JacobiGossip(PolynomialAveraging):
     def __post_init__(self) -> None:
         checks.number("dimension", self.dimension, above=0)
 
-    def acceleration(self, network: SpectralFacts, rounds: int) -> Acceleration:
+    def acceleration(self, network: SpectralFacts, rounds: int) -> tuple[Floats, Floats, float]:
         t, half = np.arange(rounds, dtype=float), self.dimension / 2
         a = (2 * t + half + 1) * (2 * t + half + 2) / (2 * (t + 1 + half) ** 2)
         c = t**2 * (2 * t + half + 2) / ((t + 1 + half) ** 2 * (2 * t + half))
-        return Acceleration(2.0 / network.lambda_bound * a / (1 + c), c, carry=0.0)
+        return 2.0 / network.lambda_bound * a / (1 + c), c, 0.0

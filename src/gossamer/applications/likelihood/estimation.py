@@ -78,7 +78,7 @@ class LikelihoodEstimation:
         names: Sequence[str] | None = None,
     ) -> None:
         self.at_rest: DataAtRest | None = None
-        self._centralized: dict[tuple[object, ...], Floats] = {}
+        self._centralized: dict[tuple[tuple[int, ...], int], Floats] = {}
         self.network = network = Network.of(network)
         self.family = family_of(family)
         self.dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
