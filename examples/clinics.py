@@ -108,7 +108,7 @@ def learn(fleet: Path, rounds: int, seconds: float = 60.0) -> tuple[Array, Array
 def main(rounds: int = 600) -> tuple[Array, Array]:
     """Let the clinics learn; return the estimates of each of them, (8, 4), and the fit to all rows in one table."""
     with tempfile.TemporaryDirectory() as folder:
-        found, errors = learn(found_fleet(Path(folder)), rounds)
+        fitted, errors = learn(found_fleet(Path(folder)), rounds)
 
     # 3. For comparison: the fit to all rows in one table, and what the smallest clinic would find on its own.
     tables = [patients(k) for k in range(len(CLINICS))]
@@ -123,10 +123,12 @@ def main(rounds: int = 600) -> tuple[Array, Array]:
     print(f"{'':10}{'truth':>9}{'one table':>12}{'fleet':>10}{'± s.e.':>9}{CLINICS[0] + ' alone':>14}")
     for k, name in enumerate(names):
         print(
-            f"{name:10}{TRUTH[k]:9.3f}{pooled[k]:12.4f}{found[-1, k]:10.4f}{errors[-1, k]:9.3f}{alone[k]:14.3f}"
+            f"{name:10}{TRUTH[k]:9.3f}{pooled[k]:12.4f}{fitted[-1, k]:10.4f}{errors[-1, k]:9.3f}{alone[k]:14.3f}"
         )
-    print(f"\nlargest difference of any clinic from the fit of one table: {np.abs(found - pooled).max():.1e}")
-    return found, pooled
+    print(
+        f"\nlargest difference of any clinic from the fit of one table: {np.abs(fitted - pooled).max():.1e}"
+    )
+    return fitted, pooled
 
 
 def fit(table: Array) -> Array:

@@ -168,8 +168,8 @@ def choices() -> str:
         "`DSG()`": gs.DSG(),
         "`DMASG()`": gs.DMASG(),
     }
-    found = gs.compare(forms, _graphs(), _streams, [300, 1000], progress=False).records()
-    value = {(row["method"], row["network"], row["rounds"]): row["over_limit"] for row in found}
+    errors = gs.compare(forms, _graphs(), _streams, [300, 1000], progress=False).records()
+    value = {(row["method"], row["network"], row["rounds"]): row["over_limit"] for row in errors}
     graphs = list(_graphs())
     rows = [
         [label]
@@ -212,9 +212,9 @@ def under_loss() -> str:
         for net, faults in cases.values():
             try:
                 with np.errstate(over="ignore", invalid="ignore"):
-                    found = run(method, net, faults)
-                    share = ((found.estimates - center[net.agents]) ** 2).sum(axis=(1, 2)).mean()
-                row.append(_number(1 + share / found.centralized_limit))
+                    result = run(method, net, faults)
+                    share = ((result.estimates - center[net.agents]) ** 2).sum(axis=(1, 2)).mean()
+                row.append(_number(1 + share / result.centralized_limit))
             except gs.Unsupported:
                 row.append("-")
         rows.append(row)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support import SUPPORT
+from tests.support.node_form import NodeForm, Partners
 from tests.support.own_methods import HeavyBall, NewestOnly
 from tests.support.small_fleets import PLAINTEXT, fleet, weights_of
 from tests.support.waiting import until
@@ -25,7 +26,6 @@ from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.round.node_form import NodeForm, Partners
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.tls import TlsTransport

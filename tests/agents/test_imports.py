@@ -10,7 +10,7 @@ def test_an_agents_process_does_without_the_heavy_packages() -> None:
     program = """
 import sys
 import gossamer.agents.host.process, gossamer.agents.transports.tls, gossamer.agents.host.metrics
-import gossamer.agents.round.node_form, gossamer.agents.transports.memory, gossamer.agents.fleet.local
+import gossamer.agents.transports.memory, gossamer.agents.fleet.local
 import gossamer.agents.fleet.survey, gossamer.agents.host.web
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import websockets
 from tests.support.commands import invoke
+from tests.support.frames import unpacked
 from tests.support.serving import serving
 from tests.support.written_fleet import WrittenFleet, playing
 
@@ -23,7 +24,6 @@ from gossamer.agents.membership import changes as membership
 from gossamer.dashboard import fleet_page as pages
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader
 from gossamer.dashboard.fleet_page import LINES, FleetFrames, FleetWatch, fleet_page
-from gossamer.dashboard.frames import unpacked
 from gossamer.dashboard.server import Server
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network

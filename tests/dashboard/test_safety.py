@@ -8,12 +8,12 @@ from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 
 import pytest
+from tests.support.frames import unpacked
 from tests.support.serving import serving
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from gossamer.dashboard import safety
-from gossamer.dashboard.frames import unpacked
 from gossamer.dashboard.server import Page, Server
 from gossamer.errors import InvalidInput
 

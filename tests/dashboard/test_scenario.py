@@ -7,11 +7,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.support.frames import unpacked
 from tests.support.scenarios import EDGES, EVENTS, frames
 
 import gossamer as gs
 from gossamer.dashboard import scenario as scenarios
-from gossamer.dashboard.frames import packed, unpacked
+from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import places
 from gossamer.dashboard.scenario import Scenario, catalog
 from gossamer.errors import InvalidInput

@@ -11,12 +11,11 @@ import sys
 
 import psutil
 import pytest
+from tests.support.frames import unpacked
 from tests.support.processes import runs
 from tests.support.serving import serving
 from tests.support.waiting import until
 from websockets.sync.client import connect
-
-from gossamer.dashboard.frames import unpacked
 
 pytestmark = pytest.mark.slow
 

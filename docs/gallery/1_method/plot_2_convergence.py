@@ -15,8 +15,8 @@ net = gs.Network.cycle(60)
 obs = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 60), std=1.0)
 rounds = np.unique(np.geomspace(10, 5000, 40).astype(int))
 
-found = gs.compare(
+comparison = gs.compare(
     ["sda", "anytime-sda", "dsg", "d-masg"], {"a cycle of 60 agents": net}, obs, rounds, progress=False
 )
-found.plot()
+comparison.plot()
 plt.show()

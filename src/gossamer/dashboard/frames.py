@@ -29,18 +29,6 @@ def packed(header: dict[str, object], **arrays: AnyArray) -> bytes:
     return _padded(len(text).to_bytes(4, "little") + text) + b"".join(parts)
 
 
-def unpacked(message: bytes) -> tuple[dict[str, object], dict[str, AnyArray]]:
-    """Return the header and the arrays of a message, as a page reads them."""
-    size = int.from_bytes(message[:4], "little")
-    header = json.loads(message[4 : 4 + size])
-    offset, arrays = _rounded(4 + size), {}
-    for name, kind, shape in header.pop("arrays"):
-        count = int(np.prod(shape))
-        arrays[name] = np.frombuffer(message, KINDS[kind], count, offset).reshape(shape)
-        offset += _rounded(arrays[name].nbytes)
-    return header, arrays
-
-
 def _padded(content: bytes) -> bytes:
     return content.ljust(_rounded(len(content)), b"\0")
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.ledgers import drive, ledgers
+from tests.support.node_form import NodeForm
 from tests.support.small_fleets import weights_of
 
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.round.node_form import NodeForm
 from gossamer.errors import Unsupported
 from gossamer.facts import UnknownFacts
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate

@@ -89,7 +89,7 @@ class Peer:
 
 
 class Conversation:
-    """Drives a core (a `Ledger` or a `NodeForm`) over a transport, one round at a time."""
+    """Drives a core (a `Ledger`) over a transport, one round at a time."""
 
     def __init__(
         self,
