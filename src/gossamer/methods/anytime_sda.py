@@ -142,6 +142,10 @@ class AnytimeSDA(Method):
     def anytime(self) -> bool:
         return True
 
+    @property
+    def bears_loss(self) -> bool:
+        return self.acceleration in ("nesterov", "local")
+
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         smoothing = {"smoothing": Tunable(max(self.window(network), 1.0))}
         if self.acceleration == "chebyshev":

@@ -105,6 +105,11 @@ class Method(ABC):
         return ", ".join([self.name, *words])
 
     @property
+    def bears_loss(self) -> bool:
+        """Return whether the method converges where messages are lost, as far as is known."""
+        return True
+
+    @property
     def anytime(self) -> bool:
         """Return whether round t is the same for any number of rounds, so that one run serves every horizon."""
         return False

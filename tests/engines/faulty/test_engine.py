@@ -378,3 +378,15 @@ def test_the_local_form_bears_heavy_loss(loss, network, most):
     parts = [obs.sample(5, range(rounds), range(b, b + 1)).mean() for b in range(trials)]
     center = 100 * np.mean((np.array(parts) - obs.mean.mean()) ** 2)
     assert run.total_error < most * center
+
+
+def test_a_form_for_reliable_networks_says_that_it_is_one():
+    net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
+    lost, crashed = gs.faults.Loss(0.2), gs.faults.Crash(5, 10)
+    for form, faults, warned in (
+        ("heavy-ball", lost, True),
+        ("heavy-ball", crashed, False),
+        ("local", lost, False),
+    ):
+        run = gs.simulate(gs.AnytimeSDA(form), net, obs, 20, trials=2, faults=faults)
+        assert ("may diverge where messages are lost" in run.records()[0]["note"]) == warned
