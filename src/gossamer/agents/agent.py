@@ -311,7 +311,8 @@ class Agent:
         if writer is not None and (wait or writer.wants(self.settings.commit)):
             own = b"" if self._extremes is None else self._extremes.own.tobytes()
             state, leaving = self._ledger.remember(), self.changes.leaving
-            writer.give(Saved(self._conversation.round, state, position, own, leaving), taken)
+            roster = self.settings.roster
+            writer.give(Saved(self._conversation.round, state, position, own, leaving, roster), taken)
 
     def _acknowledge(self, saved: Saved) -> None:
         self._ledger.durable = saved.ledger.serial

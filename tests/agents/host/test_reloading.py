@@ -21,6 +21,7 @@ from gossamer.agents.membership.changes import draft, link, publish, remove, rep
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.roster import roster_path
 from gossamer.agents.transports.memory import Memory
+from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 
 Applied = list[AgentSettings]
@@ -150,3 +151,59 @@ def test_a_roster_that_is_a_pipe_changes_nothing(path: Path, caplog: pytest.LogC
 
     assert followed(path, spoil) == ([], False)
     assert "must be a regular file" in caplog.text
+
+
+def test_an_agent_begins_with_the_newest_roster_of_its_files_and_its_store(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Files of a backup, or of an image that never changes, do not bring a removed member back."""
+    old = path.read_bytes(), roster_path(path).read_bytes()
+    publish(path, remove(draft(path), "agent1"))
+    newest = roster_path(path).read_bytes()
+
+    def begun(stored: bytes) -> tuple[int, list[int], bytes]:
+        path.write_bytes(old[0])
+        roster_path(path).write_bytes(old[1])
+
+        async def begin() -> tuple[int, list[int], bytes]:
+            reloader = Reloader(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
+            reloader.begin_with(stored)
+            settings = reloader.settings()
+            return settings.epoch, [n.id for n in settings.neighbors], settings.roster
+
+        return asyncio.run(begin())
+
+    assert begun(b"") == (1, [1, 3], old[1])
+    assert begun(newest) == (2, [3], newest)
+    assert roster_path(path).read_bytes() == newest
+    assert "begins with the roster of epoch 2 from its store" in caplog.text
+    assert begun(newest[:-1] + b"x")[0] == 1
+    assert "the roster in the store is not used" in caplog.text
+    publish(path, remove(draft(path), "agent0"))
+    last = roster_path(path).read_bytes()
+    with pytest.raises(InvalidInput, match="agent0 was removed from the fleet in epoch"):
+        begun(last)
+
+
+def test_an_agent_that_misses_one_neighbor_asks_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A neighbor that refuses it may know better than a removed member that is still there."""
+    asked: list[bool] = []
+    monkeypatch.setattr(Reloader, "_ask_around", lambda self: asked.append(True))
+
+    async def live(*states: str) -> int:
+        asked.clear()
+        reloader = Reloader(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
+        agent: Any = StandIn(reloader.settings())
+        agent.snapshot = SimpleNamespace(neighbors=[SimpleNamespace(state=state) for state in states])
+        reloader.agent = agent
+        for _ in range(20):
+            reloader.look()
+        return len(asked)
+
+    assert [asyncio.run(live("alive", state)) for state in ("alive", "stopped", "joining", "dead")] == [
+        0,
+        0,
+        4,
+        4,
+    ]
+    assert asyncio.run(live("dead", "joining")) == 16

@@ -89,7 +89,7 @@ def test_what_an_agent_writes_can_be_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"rounds": -1}, {"rounds": 2**60}, {"estimate": 1e301}, {"at": None}, {"state": 3}], ids=str
+    "change", [{"rounds": -1}, {"rounds": 2**63}, {"estimate": 1e301}, {"at": None}, {"state": 3}], ids=str
 )
 def test_a_status_that_no_agent_writes_is_refused(change: dict[str, Any]) -> None:
     written = json.loads(StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot()))

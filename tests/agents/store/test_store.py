@@ -9,7 +9,10 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from gossamer.agents.config.settings import LARGEST_COUNT
 from gossamer.agents.round.ledger_state import KEPT, RETURNING, LedgerState
 from gossamer.agents.store import file as store_file
 from gossamer.agents.store import maintenance as store_care
@@ -296,7 +300,7 @@ def test_a_log_without_its_file_is_set_aside(tmp_path: Path) -> None:
         ({"samples": -1.0}, "samples cannot be"),
         ({"samples": float("nan")}, "samples cannot be"),
         ({"age": -1}, "samples cannot be"),
-        ({"round": 2**60}, "samples cannot be"),
+        ({"round": 2**62 + 1}, "samples cannot be"),
     ],
 )
 def test_what_no_agent_can_have_saved_is_not_believed(
@@ -308,6 +312,75 @@ def test_what_no_agent_can_have_saved_is_not_believed(
         read(path)
     assert load_or_set_aside(path, state(1))
     assert problem in caplog.text
+
+
+def test_a_record_with_another_number_is_kept(tmp_path: Path) -> None:
+    """A changed bit of it made a second record, and a store with two was damaged at the next start."""
+    path = tmp_path / "a.db"
+    create(path, Record(agent=4, dimension=3, method="anytime-sda"))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA ignore_check_constraints=1")
+        db.execute("UPDATE agent SET one = 3")
+        db.commit()
+    for count in (1, 2):
+        store = AgentStore(path, 4, 3)
+        assert store.save(state(count))
+        store.close()
+        assert read(path).samples == state(count).ledger.samples
+
+
+def test_a_reader_and_a_damaged_log_bring_no_older_state_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    store = AgentStore(path, 4, 3)
+    assert store.save(state(1))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT seal FROM agent").fetchone()
+        acknowledged = [count for count in range(2, 7) if store.save(state(count))]
+        if len(acknowledged) < 5:
+            assert "another program has been reading it" in str(store.failure)
+        files = [path, path.with_name("a.db-wal")]
+        left = [file.read_bytes() for file in files]
+    store.close()
+    newest = state(max([1, *acknowledged])).ledger.samples
+    for place in range(0, len(left[1]), 97):
+        copy = tmp_path / "copy.db"
+        for file in tmp_path.glob("copy.db*"):
+            file.unlink()
+        copy.write_bytes(left[0])
+        log = bytearray(left[1])
+        log[place] ^= 4
+        copy.with_name("copy.db-wal").write_bytes(log)
+        assert read(copy).samples >= newest
+
+
+def test_rounds_that_the_wire_allows_can_be_stored(tmp_path: Path) -> None:
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert store.save(replace(state(1), round=LARGEST_COUNT))
+    store.close()
+    assert read(tmp_path / "a.db").round == LARGEST_COUNT
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT 1 AS one, '' AS record, '' AS seal FROM n WHERE i < 0",
+        "SELECT 1 AS one, zeroblob(1000000000) AS record, '' AS seal",
+    ],
+    ids=["endless", "large"],
+)
+def test_a_hostile_file_is_read_quickly(tmp_path: Path, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_file, "_PATIENCE", 0.2)
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA application_id={0x676F7373}")
+        db.execute(f"CREATE VIEW agent AS {view}")
+        db.commit()
+    before = time.process_time()
+    with pytest.raises(Damaged, match=r"interrupted|too big"):
+        read(path)
+    assert time.process_time() - before < 5
 
 
 def test_a_store_is_its_owners_alone(tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ OPERATOR = "operator"
 LARGEST = 1e100
 """Largest number that is accepted. Larger ones are finite, but sums and squares of them soon are not."""
 
+LARGEST_COUNT = 2**62
+"""Largest round, serial, age or epoch, in messages, stores and status files alike."""
+
 MOST_SMOOTHING = 10_000
 """Largest number of rounds whose coefficients an agent keeps; only a path of 10,000 agents needs that many."""
 

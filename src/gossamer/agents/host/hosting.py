@@ -31,6 +31,7 @@ from gossamer.agents.round.transport import Transport
 from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.sources.kinds import AnySource
 from gossamer.agents.sources.opening import ObservationStream, as_source
+from gossamer.agents.store.agent_store import stored_roster
 from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput, OutputError
@@ -84,7 +85,9 @@ class Hosted:
             if options.status and options.claim is None:
                 with suppress(OSError):  # the folder cannot be written; the status file reports it
                     self._stack.callback(os.close, claim(self._path.parent, self.name))
-            settings = reloader.settings(store=_store(options.store, self.name))
+            store = _store(options.store, self.name)
+            reloader.begin_with(stored_roster(store))
+            settings = reloader.settings(store=store)
             self.source: AnySource = (
                 reloader.source() if source is None else as_source(source, reloader.dimension)
             )

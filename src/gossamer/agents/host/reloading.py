@@ -5,8 +5,8 @@
   fleet.toml. It is accepted if the fleet's authority signed it and its epoch is newer; it is then written next to
   fleet.toml, so that a restart begins with it. Two different rosters of one epoch are reported and ignored.
 - New certificates are used once their files have changed and then stayed the same between two looks.
-- An agent that hears no neighbor asks other members for their roster: all its neighbors may have changed while it was
-  away.
+- An agent that misses a neighbor asks other members for their roster: its neighbors may have changed while it was
+  away. The roster is also in the agent's store, so that an agent never begins with an older one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ LOOK_EVERY = 2.0
 """Seconds between two looks at the files."""
 
 _LONELY = 5
-"""Number of looks in a row without a neighbor after which other members are asked."""
+"""Number of looks in a row without a neighbor after which another member is asked; at every look if all are missing,
+otherwise once in so many looks."""
 
 _NOTICE = 14
 """Days before the expiry of a certificate from which on the log warns, once a day."""
@@ -131,6 +132,37 @@ class Reloader:
     def stop_timeout(self) -> float:
         """Seconds in which the agent must end after it is asked to stop."""
         return duration("rounds.stop_timeout", self._fleet.rounds.stop_timeout)
+
+    def begin_with(self, stored: bytes) -> None:
+        """Begin with the roster of the agent's store if it is newer than that of its files.
+
+        Files may be those of a backup or of an image that never changes. Raises InvalidInput if the agent was removed.
+        """
+        if not stored or stored == self._signed:
+            return
+        try:
+            authority = read_certificate(self._path.parent / self._fleet.certificates / "ca.pem")
+            roster = Roster.open(stored, authority, self._fleet.fleet)
+        except GossamerError as error:  # such as another authority
+            log.warning("the roster in the store is not used: %s", error)
+            return
+        if roster.epoch <= self._fleet.epoch:
+            return
+        if all(member.id != self.me.id for member in roster.members):
+            raise InvalidInput(
+                f"{self.me.name} was removed from the fleet in epoch {roster.epoch}, as its store says, but its files "
+                f"are of epoch {self._fleet.epoch}; delete its store if it is to begin in another fleet"
+            )
+        log.warning(
+            "begins with the roster of epoch %d from its store, because its files have that of epoch %d",
+            roster.epoch,
+            self._fleet.epoch,
+        )
+        self._signed, self._fleet = stored, self._fleet.with_roster(roster)
+        self.me = self._fleet.member(self.me.id)
+        with suppress(OutputError):  # the folder may be read-only
+            write_file(roster_path(self._path), stored)
+        self._stamps = self._seen = self._stamp()
 
     # -- applying changes ------------------------------------------------------------------------------------------
 
@@ -243,10 +275,12 @@ class Reloader:
         self._look_at_files()
         self._warn_of_expiry()
         now = None if self.agent is None else self.agent.snapshot
-        heard = now is None or not now.neighbors or any(n.state == "alive" for n in now.neighbors)
-        self._lonely = 0 if heard else self._lonely + 1
+        missing = [] if now is None else [n for n in now.neighbors if n.state not in ("alive", "stopped")]
+        self._lonely = self._lonely + 1 if missing else 0
+        alone = now is not None and len(missing) == len(now.neighbors)
         if (
             self._lonely >= _LONELY
+            and (alone or self._lonely % _LONELY == 0)
             and not self._options.insecure
             and (self._asking is None or not self._asking.is_alive())
         ):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gossamer.agents import files
+from gossamer.agents.config.settings import LARGEST_COUNT
 from gossamer.agents.config.tables import Member
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.snapshot import Snapshot
@@ -176,7 +177,7 @@ def largest(values: list[float]) -> float | None:
 # -- reading -----------------------------------------------------------------------------------------------
 
 Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Component = Number | None
 """None: not known yet."""
 

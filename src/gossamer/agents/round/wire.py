@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from gossamer.agents.config.settings import LARGEST, Limits
+from gossamer.agents.config.settings import LARGEST, LARGEST_COUNT, Limits
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.numbers import beyond, square
 from gossamer.agents.statistics.extremes import Extremes
@@ -42,7 +42,6 @@ _ENVELOPE = 96
 
 _LARGEST_SQUARE = LARGEST**2
 
-LAST_ROUND = 2**62
 _IS_LITTLE = sys.byteorder == "little"
 
 
@@ -156,7 +155,7 @@ class Codec:
             return Reason.SENDER
         ahead, serial, echo = message.round, message.serial, message.echo
         degree, epoch = message.degree, message.epoch
-        if ahead > round + self._rounds_ahead or max(ahead, serial, echo, degree, epoch) > LAST_ROUND:
+        if ahead > round + self._rounds_ahead or max(ahead, serial, echo, degree, epoch) > LARGEST_COUNT:
             return Reason.FUTURE
         if len(message.rows) != self._bytes:
             return Reason.DIMENSION

@@ -40,14 +40,15 @@ log = logging.getLogger("gossamer.agents.store.agent_store")
 
 @dataclass(frozen=True)
 class Saved:
-    """The content of a store: the agent's round, the state of its ledger, the position of its source, its extremes, and
-    the epoch in which it hands its data over (-1 if it does not)."""
+    """The content of a store: the agent's round, the state of its ledger, the position of its source, its extremes, the
+    epoch in which it hands its data over (-1 if it does not), and the signed roster that it follows."""
 
     round: int
     ledger: LedgerState
     position: bytes = b""
     extremes: bytes = b""
     leaving: int = -1
+    roster: bytes = b""
 
 
 class AgentStore:
@@ -112,6 +113,9 @@ class AgentStore:
         self._db.execute("PRAGMA synchronous=FULL")
         # Every commit is also written to the file itself, so that a damaged log cannot restore an older state.
         self._db.execute("PRAGMA wal_autocheckpoint=1")
+        self._db.execute(
+            "UPDATE agent SET one = 1 WHERE one <> 1"
+        )  # a changed bit must not make a second record
         self._file = os.stat(self.path)
 
     def _check_owner(self, record: Record) -> None:
@@ -150,6 +154,7 @@ class AgentStore:
             reset=state.reset,
             leaving=saved.leaving,
             calm=True,
+            roster=saved.roster,
         )
         try:
             if not self._write(record):
@@ -232,7 +237,14 @@ def _saved(record: Record, path: Path) -> Saved:
     ledger = LedgerState(
         record.age, record.serial, record.samples, local, flows, parked, record.closed, record.reset
     )
-    return Saved(record.round, ledger, record.position, record.extremes, record.leaving)
+    return Saved(record.round, ledger, record.position, record.extremes, record.leaving, record.roster)
+
+
+def stored_roster(path: Path | None) -> bytes:
+    """The signed roster in a store; empty if there is none. Whether the store is sound is judged when it is opened."""
+    with suppress(*ERRORS, OSError, InvalidInput):
+        return b"" if path is None else store_file.read(path).roster
+    return b""
 
 
 def _bytes(values: Floats) -> bytes:

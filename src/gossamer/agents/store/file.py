@@ -3,12 +3,17 @@
 The record holds everything an agent must remember. Its seal is a digest of its bytes, so a change of any bit is
 noticed. A file always holds a record, which is empty before the first save. So there are three kinds of files: valid
 ones, damaged ones (`Damaged` says how), and files of other programs, which are not touched.
+
+A commit counts once it is also in the file itself, not only in SQLite's log (WAL). If the log is damaged SQLite takes
+its sound beginning, which is an older state where another process has kept it from being emptied. So a reader looks at
+both, and the newer sound record counts.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -17,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossamer.agents.config.settings import LARGEST
+from gossamer.agents.config.settings import LARGEST, LARGEST_COUNT
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, require
 
@@ -30,7 +35,10 @@ FORMAT = 3
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100
 _APPLICATION = 0x676F7373  # "goss", at byte 68 of the file
-_LARGEST_COUNT = 2**53
+_LARGEST_RECORD = 2**28
+"""Bytes; SQLite refuses larger values, so that a hostile file takes no memory."""
+
+_PATIENCE = 5.0
 _LARGEST_NUMBER = LARGEST**2  # an agent keeps squares of what it may observe
 _ENVIRONMENT = {
     sqlite3.SQLITE_BUSY,
@@ -61,6 +69,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     closed    neighbor whose edge is closed -> whether it has a reason for that (see `closing.py`)
     reset     the last epoch in which all flows were set to zero
     leaving   the epoch in which the agent hands its data over; -1 if it does not
+    roster    the signed roster that it follows; empty if it has none
     empty     nothing has been saved yet
     calm      whether the fleet returned flows slowly; otherwise flows may hold circular currents left by outages
     """
@@ -83,6 +92,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     reset: int = 0
     leaving: int = -1
     calm: bool = False
+    roster: bytes = b""
 
     def array(self, content: bytes) -> Floats:
         """The array in some bytes of the record."""
@@ -91,7 +101,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise `Damaged` if no agent can have saved this record."""
         counts = (self.round, self.serial, self.age, self.samples)
-        if not (self.dimension >= 1 and all(0 <= count <= _LARGEST_COUNT for count in counts)):
+        if not (self.dimension >= 1 and all(0 <= count <= LARGEST_COUNT for count in counts)):
             raise Damaged(f"its round, serial, age and samples cannot be {counts}")
         for content in (self.local, *self.flows.values(), *(flow for flow, *_ in self.parked.values())):
             try:
@@ -110,10 +120,18 @@ _FORMAT = msgspec.msgpack.Decoder(_Format)
 _RECORD = msgspec.msgpack.Decoder(Record)
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, access: str = "mode=rw") -> sqlite3.Connection:
     """Open a file that exists."""
-    uri = f"{path.absolute().as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=1.0)
+    uri = f"{path.absolute().as_uri()}?{access}"
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=1.0)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_RECORD)
+    return db
+
+
+def _limit(db: sqlite3.Connection) -> None:
+    """Interrupt queries on this connection after `_PATIENCE` seconds, because a file may hold a view without end."""
+    end = time.monotonic() + _PATIENCE
+    db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
 
 
 def create(path: Path, record: Record, aside: str = "") -> Path | None:
@@ -148,6 +166,11 @@ def write(db: sqlite3.Connection, record: Record) -> bytes:
     content = msgspec.msgpack.encode(record)
     seal = _seal(content)
     db.execute("INSERT OR REPLACE INTO agent VALUES (1, ?, ?)", (content, seal))
+    busy, pages, copied = db.execute("PRAGMA wal_checkpoint").fetchone()
+    if busy or pages != copied:
+        raise sqlite3.OperationalError(
+            "another program has been reading it, which keeps a commit out of the file"
+        )
     return seal
 
 
@@ -159,8 +182,8 @@ def stored_seal(path: Path) -> bytes | None:
     """The seal that a new reader sees under this name; None if the file is damaged or holds none."""
     try:
         with closing(connect(path)) as db:
-            row = db.execute("SELECT seal FROM agent").fetchone()
-            return row[0] if row else None
+            rows = db.execute("SELECT seal FROM agent LIMIT 2").fetchall()
+            return rows[0][0] if len(rows) == 1 else None
     except ERRORS as error:
         if tells_of_damage(error, path):
             return None
@@ -177,12 +200,31 @@ def read(path: Path) -> Record:
     mine = header[68:72] == _APPLICATION.to_bytes(4, "big")
     try:
         with closing(connect(path)) as db:
+            _limit(db)
             mine = mine or _check_owner(path, db)
-            return _read(db)
+            record = _read(db)
     except ERRORS as error:
         if mine and tells_of_damage(error, path):
-            raise Damaged(str(error)) from error
+            return _without_log(path, Damaged(str(error)))
         raise
+    except Damaged as damage:
+        return _without_log(path, damage)
+    return _without_log(path, record)
+
+
+def _without_log(path: Path, view: Record | Damaged) -> Record:
+    """The record of the file itself if it is newer than `view`, what SQLite shows of the file and its log."""
+    record = None if isinstance(view, Damaged) else view
+    if any(file.exists() for file in companions(path)):
+        with suppress(*ERRORS, Damaged), closing(connect(path, "immutable=1")) as db:
+            _limit(db)
+            alone = _read(db)
+            if record is None or alone.serial > record.serial:
+                return alone
+    if record is None:
+        assert isinstance(view, Damaged)
+        raise view
+    return record
 
 
 def tells_of_damage(error: Exception, path: Path) -> bool:
@@ -210,9 +252,9 @@ def _check_owner(path: Path, db: sqlite3.Connection) -> bool:
 
 
 def _read(db: sqlite3.Connection) -> Record:
-    rows = db.execute("SELECT record, seal FROM agent").fetchall()
+    rows = db.execute("SELECT record, seal FROM agent LIMIT 2").fetchall()
     if len(rows) != 1:
-        raise Damaged(f"it holds {len(rows)} records instead of one")
+        raise Damaged(f"it holds {'several records' if rows else 'no record'} instead of one")
     content, seal = rows[0]
     if not isinstance(content, bytes) or seal != _seal(content):
         raise Damaged("its record was changed: the checksum does not match")
