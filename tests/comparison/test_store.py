@@ -215,6 +215,14 @@ class Streams(gs.UniformDriven):
     def from_uniforms(self, agents, *uniforms):
         return self.mean[agents, :, None] + (uniforms[0] - 0.5) * float(os.environ["SHRINK"])
 
+class Late(Streams):  # they change after round 15
+    def from_uniforms(self, agents, *uniforms):
+        return self.mean[agents, :, None] + uniforms[0] - 0.5
+
+    def sample(self, seed, rounds, trials, agents=None, batches=None):
+        late = np.array(rounds)[:, None, None, None] > 15
+        return super().sample(seed, rounds, trials, agents, batches) + late * float(os.environ["SHRINK"])
+
 def mean_at(t):
     return np.arange(6.0) * float(os.environ["SHRINK"]) * (t > 10)
 
@@ -223,7 +231,7 @@ def edges(t):
 """
 
 
-@pytest.mark.parametrize("what", ["method", "streams", "means", "network"])
+@pytest.mark.parametrize("what", ["method", "streams", "late", "inside", "means", "network"])
 def test_values_count_and_not_only_code(tmp_path, monkeypatch, computed, what):
     """A method, streams or a network whose code reads an environment variable."""
     (tmp_path / "reading_globals.py").write_text(OWN)
@@ -235,7 +243,9 @@ def test_values_count_and_not_only_code(tmp_path, monkeypatch, computed, what):
     def run(shrink):
         monkeypatch.setenv("SHRINK", shrink)
         method = own.Method() if what == "method" else gs.AnytimeSDA("local")
-        obs = own.Streams() if what == "streams" else streams(NETS["path"])
+        late = own.Late()
+        kinds = {"streams": own.Streams(), "late": late, "inside": gs.Drifting(late, 0.0)}
+        obs = kinds.get(what) or streams(NETS["path"])
         obs = gs.Moving(obs, own.mean_at) if what == "means" else obs
         net = gs.ChangingNetwork.from_function(own.edges, 6) if what == "network" else NETS["path"]
         return gs.compare(method, net, obs, [20, 50], trials=3, store=tmp_path / "runs")

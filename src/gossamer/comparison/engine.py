@@ -17,7 +17,7 @@ from gossamer.comparison.content import own_modules
 from gossamer.comparison.points import COLUMNS, ROUNDS, Contender, Label, Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
 from gossamer.comparison.store import Store
-from gossamer.comparison.values import Digests, Facts, value_digests
+from gossamer.comparison.values import Digests, Facts
 from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults, FaultsLike
@@ -207,9 +207,7 @@ def evaluate(batch: Sequence[Missing]) -> list[Outcome]:
         shared = limits(on.network, on.observations, some[0].horizons)
         for missing in some:
             rows = missing.point.rows(missing.horizons, shared, missing.kept)
-            values = value_digests(
-                missing.point.method, on.network, on.observations, missing.horizons, missing.facts
-            )
+            values = missing.point.values(missing.horizons, missing.facts)
             outcomes.append(Outcome(missing.position, rows, *values))
     return outcomes
 
@@ -223,8 +221,7 @@ def _current(point: Point, kept: Kept, horizons: Sequence[int]) -> Kept:
     wanted = [t for t in horizons if t in kept.rows]
     if not wanted:
         return kept
-    on = point.setting
-    now, facts = value_digests(point.method, on.network, on.observations, wanted, kept.facts)
+    now, facts = point.values(wanted, kept.facts)
     fresh = [t for t in kept.rows if t not in now or kept.origins[t].values == now[t]]
     return Kept({t: kept.rows[t] for t in fresh}, {t: kept.origins[t] for t in fresh}, facts)
 

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from gossamer import theory
 from gossamer.arrays import Floats, Integers
 from gossamer.comparison.content import digest
-from gossamer.comparison.values import samples_of
+from gossamer.comparison.values import Digests, Facts, sample_digest, value_digests
 from gossamer.engines.exact import exact
 from gossamer.engines.results import ErrorResult, network_limit_if_known, over_limit
 from gossamer.engines.simulate import simulate
@@ -103,9 +103,14 @@ class Setting:
     def key(self) -> str:
         """A digest of everything but the method that the numbers depend on, the code of the engines included."""
         streams = self.observations
-        given = (streams.mean, streams.variance, streams.drift, samples_of(streams))
+        given = (streams.mean, streams.variance, streams.drift)
         parts = (self.network, streams, given, self.trials, self.seed, self.faults)
         return digest(fingerprint(Path(__file__)), *parts)
+
+    @cached_property
+    def samples(self) -> Digests:
+        """Digests of what user-defined streams give in the trials, of the numbers of rounds asked for so far."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +145,16 @@ class Point:
     def key(self) -> str:
         """A digest of everything that the point's numbers depend on."""
         return hashlib.sha1(f"{self.setting.key} {self.contender.key}".encode()).hexdigest()
+
+    def values(self, horizons: Sequence[int], known: Facts) -> tuple[Digests, Facts]:
+        """A digest of what the engines read in the rounds up to each horizon, and the facts that the method used."""
+        on = self.setting
+        digests, facts = value_digests(self.method, on.network, on.observations, horizons, known)
+        for t in horizons if on.trials else ():
+            if t not in on.samples:
+                on.samples[t] = sample_digest(on.observations, on.seed, on.trials, t)
+            digests[t] = f"{digests[t]} {on.samples[t]}".rstrip()
+        return digests, facts
 
     def named(self, row: Row) -> Row:
         """A kept row under the names of this comparison."""

@@ -1,4 +1,4 @@
-"""Digests of the inputs of the engines, by horizon: a method's table, moving means, the contacts of a function.
+"""Digests of what the engines read, by horizon: a method's table, moving means, samples, contacts of a function.
 
 Code alone is not enough: a method may read an environment variable. So a stored row is reused only if its inputs are
 unchanged. The table of a method depends on the network's spectrum, which can take longer than everything else; the few
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gossamer.arrays import AnyArray
-from gossamer.comparison.content import own_modules
 from gossamer.errors import GossamerError, Unsupported
 from gossamer.facts import DeclaredFacts, SpectralFacts
+from gossamer.fingerprint import PACKAGE
 from gossamer.methods import Method, Table, tabulate
 from gossamer.networks import AnyNetwork, ChangingNetwork
 from gossamer.networks.contacts import Computed
@@ -27,8 +27,8 @@ Facts = dict[str, float]
 Digests = dict[int, str]
 """By number of rounds."""
 
-PROBE = range(8)
-"""Number of rounds whose samples represent a user-defined stream."""
+SAMPLES = 2**20
+"""Up to this many samples of user-defined streams are drawn for a digest, which takes tens of milliseconds."""
 
 
 class RecordedFacts(DeclaredFacts):
@@ -64,11 +64,35 @@ def value_digests(
     return {t: " ".join(part[t] for part in parts) for t in horizons}, facts.known
 
 
-def samples_of(observations: Observations) -> AnyArray | None:
-    """Return a few samples of user-defined streams, whose code may depend on anything."""
-    if not own_modules(observations):
-        return None
-    return observations.sample(0, PROBE, range(1))
+def sample_digest(observations: Observations, seed: int, trials: int, rounds: int) -> str:
+    """A digest of the samples of user-defined streams, whose code may depend on anything.
+
+    All samples if they are at most `SAMPLES`, otherwise those of the first and the last rounds of the first and the
+    last trials. Streams of the package are identified by their parameters; their digest is empty.
+    """
+    if not _is_user_defined(observations):
+        return ""
+    rounds = int(min(rounds, observations.known_rounds))
+    size = observations.mean.size
+    digest = hashlib.sha256()
+    try:
+        for some_trials in _ends(trials, max(1, SAMPLES // (2 * size * rounds))):
+            for some_rounds in _ends(rounds, max(8, SAMPLES // (4 * size))):
+                digest.update(observations.sample(seed, some_rounds, some_trials).tobytes())
+    except GossamerError as refusal:
+        digest.update(str(refusal).encode())
+    return digest.hexdigest()
+
+
+def _ends(count: int, most: int) -> list[range]:
+    """The first `most` and the last `most` of `count` numbers, or all of them if they are fewer."""
+    return [range(count)] if count <= 2 * most else [range(most), range(count - most, count)]
+
+
+def _is_user_defined(value: Observations) -> bool:
+    """Return whether streams, or streams inside them, are of a class outside this package."""
+    inside = (each for each in vars(value).values() if isinstance(each, Observations))
+    return type(value).__module__.split(".")[0] != PACKAGE.name or any(map(_is_user_defined, inside))
 
 
 def _tables(method: Method, facts: SpectralFacts, ascending: Sequence[int]) -> Digests:
