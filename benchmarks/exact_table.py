@@ -166,25 +166,31 @@ def _row(
 def rows(only: str) -> Iterator[tuple[str, str]]:
     for kind, roster, measure in (("dense", DENSE, dense_row), ("large", LARGE, large_row)):
         for name, make in roster.items():
-            if only in (kind, name, ""):
+            if only in (kind, name, f"{kind} {name}", ""):
                 yield kind, measure(name, make).text()
+
+
+def write(document: Path, kind: str, row: str) -> None:
+    """Replace the row of this network in the marked table of the document, or append it."""
+    before, rest = document.read_text(encoding="utf-8").split(f"<!-- {kind} -->\n", 1)
+    table, after = rest.split("<!-- end -->", 1)
+    name = row.split("|")[1]
+    lines = [line for line in table.splitlines()[2:] if line.split("|")[1] != name]
+    table = "\n".join([HEAD, *lines, row])
+    document.write_text(f"{before}<!-- {kind} -->\n{table}\n<!-- end -->{after}", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--only", default="", help="dense, large, or the name of a network")
-    parser.add_argument("--write", type=Path, help="a document whose marked tables are replaced")
+    parser.add_argument("--only", default="", help='"dense", "large", a network, or both: "large grid"')
+    parser.add_argument(
+        "--write", type=Path, help="a document whose marked tables get each row when it is measured"
+    )
     options = parser.parse_args()
-    tables: dict[str, list[str]] = {}
-    for kind, text in rows(options.only):
-        tables.setdefault(kind, [HEAD]).append(text)
-        print(kind, text, flush=True)
-    for kind, lines in tables.items():
+    for kind, row in rows(options.only):
+        print(kind, row, flush=True)
         if options.write:
-            before, rest = options.write.read_text(encoding="utf-8").split(f"<!-- {kind} -->\n", 1)
-            after = rest[rest.index("<!-- end -->") :]
-            text = "\n".join(lines) + "\n"
-            options.write.write_text(f"{before}<!-- {kind} -->\n{text}{after}", encoding="utf-8")
+            write(options.write, kind, row)
 
 
 if __name__ == "__main__":
