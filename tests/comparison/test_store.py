@@ -299,11 +299,13 @@ class Streams(gs.Gaussian):
 """
 
 
-def test_classes_typed_into_a_notebook_are_known_by_their_code(tmp_path, monkeypatch, computed):
+@pytest.mark.parametrize("file", [None, "<stdin>"])
+def test_classes_typed_into_a_notebook_are_known_by_their_code(tmp_path, monkeypatch, computed, file):
     """The numbers of cells, which every session counts anew, do not matter; code and the globals that it uses do."""
 
     def run(cell, scale="1.0", body="value * SCALE"):
         place = types.ModuleType("__main__")
+        place.__file__ = file  # "<stdin>" is what `python - < script.py` says
         monkeypatch.setitem(sys.modules, "__main__", place)
         exec(compile(TYPED.format(scale=scale, body=body), f"<ipython-input-{cell}>", "exec"), vars(place))
         obs = place.Streams(np.arange(6.0))

@@ -1,8 +1,8 @@
 """Digests of values: the same in every process and on every machine, and different after any change.
 
 Code of the package is covered by the key's fingerprint (see `points.py`). User code is identified by its files: the one
-that defines a class or function, and the files that it imports. Code from a notebook or an interpreter has no file and
-is identified by its compiled code and by the globals that it uses.
+that defines a class or function, and the files that it imports. Code from a notebook, an interpreter or standard
+input has no file and is identified by its compiled code and by the globals that it uses.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def own_modules(value: object) -> dict[str, ModuleType]:
 
 def _imported(module: ModuleType) -> Iterator[ModuleType | None]:
     """What a module imports, as far as it is loaded."""
-    file = getattr(module, "__file__", None)
+    file = _file(module)
     for node in imports(ast.parse(Path(file).read_bytes())) if file else ():
         if isinstance(node, ast.Import):
             yield from (sys.modules.get(alias.name) for alias in node.names)
@@ -123,7 +123,9 @@ def _files(value: object) -> list[str]:
 
 
 def _file(module: ModuleType) -> str | None:
-    return getattr(module, "__file__", None)
+    """The file of a module; a script that comes from standard input has only a name for it, "<stdin>"."""
+    file = getattr(module, "__file__", None)
+    return file if file and Path(file).is_file() else None
 
 
 def _is_typed(item: object) -> bool:
