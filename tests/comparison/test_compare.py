@@ -81,7 +81,7 @@ def test_directed_networks_are_for_push_sum(tmp_path):
         assert (pushed["edges"], pushed["note"]) == (6, "")
         assert pushed["network_limit"] == alone.network_limit[1]
         assert rows["ring", "sda", 50]["total_error"] is None
-        assert "undirected" in rows["ring", "sda", 50]["note"]
+        assert rows["ring", "sda", 50]["note"].endswith("on one-way links use gs.PushSum, in trials")
         assert rows["path:6", "push-sum", 50]["total_error"] is not None
 
 

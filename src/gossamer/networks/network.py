@@ -187,7 +187,9 @@ class Network(Drawn):
         if isinstance(value, nx.Graph):
             return cls.from_networkx(value)
         if isinstance(value, DirectedNetwork):
-            raise InvalidNetwork(f"averaging needs an undirected graph, got {value!r}; {ONE_WAY}")
+            raise InvalidNetwork(
+                f"averaging needs an undirected graph, got {value!r}; on one-way links use gs.PushSum, in trials"
+            )
         if isinstance(value, Changing):
             raise Unsupported(
                 f"{value!r} has different edges in every round, so it has no gossip matrix; simulate it: "

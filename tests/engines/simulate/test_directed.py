@@ -13,7 +13,8 @@ import gossamer as gs
 from gossamer.engines.simulate import directed
 
 ONE_WAY = (
-    "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate and gs.compare run"
+    "(for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate and gs.compare run|"
+    "on one-way links use gs.PushSum, in trials)"
 )
 DECAYS = (1.0, 1.25, math.inf)
 
