@@ -70,10 +70,10 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
     for value, residual in _ritz_values(gossip, _random(n), 0, _FEW_STEPS):
         if residual <= _CLOSE * value:
             return np.array([value]), np.empty((n, 0))
-    return _by_multigrid(gossip)
+    return _by_multigrid(gossip, _multigrid(gossip))
 
 
-def _by_multigrid(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
+def _by_multigrid(gossip: sp.csr_matrix, solver: MultilevelSolver) -> tuple[Floats, Floats]:
     """Some of the smallest nonzero eigenvalues, and their eigenvectors.
 
     An eigenvalue's error is of the order of the squared residual, so residuals of a percent of the eigenvalue
@@ -81,7 +81,7 @@ def _by_multigrid(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
     """
     n = gossip.shape[0]
     vectors = np.random.default_rng(_SEED).standard_normal((n, _VECTORS))
-    preconditioner = _multigrid(gossip).aspreconditioner()
+    preconditioner = solver.aspreconditioner()
     values = np.full(_VECTORS, np.inf)
     residual = np.inf
     for tolerance in (1e-3, 1e-5, 1e-7, 1e-9, 1e-11):
@@ -127,8 +127,9 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats)
             return float(
                 np.mean([first, *(_inverse_square(gossip, start, float(values[0])) for start in some)])
             )
-        values, vectors = _by_multigrid(gossip)
     solver = _multigrid(gossip)
+    if not vectors.size:
+        values, vectors = _by_multigrid(gossip, solver)
     total = 0.0
     for probe in probes:
         probe -= vectors @ (vectors.T @ probe)

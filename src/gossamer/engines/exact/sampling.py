@@ -67,8 +67,15 @@ This is decided by the probes themselves, because keeping a pilot only if its va
 standard error. Later on, for other horizons, the pilot decides, but only if it requires four times as many.
 """
 
+BOUND = 16
+"""A single probe has only a bound of its variance; slow modes are deflated at once if it requires this many times more
+probes than `MANY_PROBES`."""
+
 DEFLATED = 16
 """Number of vectors that are deflated at a time."""
+
+FILTER = 2
+"""Degree of the filter that finds these vectors, at most, as a multiple of the root of the condition number."""
 
 WORK = 2**36
 """Number of updates of an agent after which no more probes are added, a few minutes."""
@@ -140,11 +147,12 @@ class Sampler:
                 enough = needed <= self.count or self.columns * degree // 2 * self.network.agents > WORK
                 if enough and (self.pilot or self.count <= 1):
                     return over
-                if self.count == 1:
-                    self._begin()
-                elif not enough and needed > MANY_PROBES * (4 if self.pilot else 1) and self._room():
+                most = BOUND * MANY_PROBES if self.count == 1 else MANY_PROBES * (4 if self.pilot else 1)
+                if not enough and needed > most and self._room():
                     noise = np.concatenate([noise[:, 1:] for _, noise in gains])
                     self.deflate(noise[np.argmax(excess)])
+                elif self.count == 1:
+                    self._begin()
                 elif not self.pilot:
                     self.pilot = self._panels(self._seen(self._random_signs(PILOT)))
                 else:
@@ -201,8 +209,9 @@ class Sampler:
     def deflate(self, noise: Floats) -> None:
         """Take out what a noise gain, given at the nodes, is largest on, and begin with fresh probes."""
         count = self._room()
-        coefficients = _coefficients(noise)[: (len(noise) + 1) // 2]
-        coefficients *= jackson(len(coefficients))
+        # Polynomials of this degree tell the slow modes apart; they need not be those of the noise gain.
+        degree = min(len(noise) // 2, FILTER * self.interval.steps)
+        coefficients = _coefficients(noise)[: degree + 1] * jackson(degree + 1)
         start = self._seen(self._random_signs(count))
         filtered = filtered_by(self._panels(start), coefficients) + coefficients[0] * start
         filtered = self.deviation * (filtered - filtered.mean(axis=0))
