@@ -67,7 +67,9 @@ def test_what_was_stored_without_limits_is_clipped(caplog: pytest.LogCaptureFixt
     np.testing.assert_array_equal(kept.flows[1], fine.flows[1])
     np.testing.assert_array_equal(found.local, [[1.0, 60.0], [1.0, 5.0]])
     np.testing.assert_array_equal(found.flows[1], [[-8.0, -FLOW]] * 2)
-    assert caplog.messages == ["what was stored is outside the range of the fleet, and was clipped to it"]
+    assert caplog.messages == [
+        "the stored state was outside the range of the fleet and has been clipped to it"
+    ]
 
 
 @pytest.mark.parametrize("range", [(60, -40), (1,), (0, np.inf), ((0, 1), (0, 1), (0, 1)), "wide", (5, 5)])

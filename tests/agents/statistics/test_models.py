@@ -226,7 +226,7 @@ def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
         layout, lambda: np.zeros(layout.size), nothing(layout), 1, Clock(lambda: 18 * turn, lambda: 1, tuple)
     )
     assert batcher.batch([data[:3]], np.zeros(0), 0, 0).weight == 0
-    assert "a table of 3 rows is not used: fewer than 4 are not told" in caplog.text
+    assert "a table of 3 rows is not used: fewer than 4 rows are never shared" in caplog.text
     counts = []
     for turn, row in enumerate(data[:11], start=1):
         counts.append(batcher.batch([row], np.zeros(0), turn, turn).observation[0])

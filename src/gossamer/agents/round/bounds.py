@@ -1,4 +1,4 @@
-"""What range and members make possible, and so the most that a message may claim.
+"""The largest numbers that a message may claim, which follow from the range and the number of members.
 
 Every averaged component of an honest agent lies in a known interval, its *box*, of width W (`Layout.box`). Let N
 members hold values in it. Once they agree, the flow over an edge is at most
@@ -13,11 +13,11 @@ limit F is `SLACK` times as much.
 An agent keeps every register of an edge within F: it clips what it computes, as the other end does, and drops claims
 beyond F. So whatever its neighbors claim, it neither holds nor tells a flow beyond F, and its value differs from one in
 the box by at most F for each of its edges, of which it has at most N - 1, and F for what returns of edges that were
-dropped. Who claims more lies, and nobody can drive an honest agent beyond these limits.
+dropped. An agent that claims more is lying, and no neighbor can drive an honest agent beyond these limits.
 
 Clipping projects the dual problem onto flows of at most F. Those of the average are among them, so it costs speed where
-it acts, but not the answer. And it keeps what a liar can do small, and so the time until it has returned, once the
-liar is gone.
+it acts, but does not change the answer. It also limits the damage that a liar can do, and therefore the time until
+that damage has been undone once the liar is gone.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class Bounds:
 
     @classmethod
     def of(cls, layout: Layout, program: LedgerProgram, members: int) -> Bounds | None:
-        """The limits in a fleet of so many members; None where nothing is known of the observations."""
+        """The limits in a fleet of `members` agents; None if nothing is known about the observations."""
         box = layout.box
         if box is None or not members:
             return None
         if not np.allclose(program.step[:, :, 1:].sum(axis=2), 1.0):
             raise Unsupported(
-                f"bounds the registers of an edge as flows, but those of {program.method} are none: "
+                f"bounds the registers of an edge as flows, but those of {program.method} are not flows: "
                 "registers that are equal must stay so while nothing is mixed; leave range out, or use "
                 "anytime-sda",
                 parameter="range",
@@ -89,5 +89,5 @@ class Bounds:
             np.array_equal(local, state.local)
             and all(map(np.array_equal, flows.values(), state.flows.values()))
         ):
-            log.warning("what was stored is outside the range of the fleet, and was clipped to it")
+            log.warning("the stored state was outside the range of the fleet and has been clipped to it")
         return replace(state, local=local, flows=flows)

@@ -1,8 +1,8 @@
 """Edges that end by agreement: both ends keep the edge's flow, to the last bit, so that no answer jumps.
 
 The flow of an edge is g_ij = -g_ji. If both ends stop moving it at the same number and keep that, the average stays
-what it is. So an end that has a reason to end the edge (a roster without it, a stop, or leaving the fleet)
-freezes its flow and says so, in every message, until the other end holds the same number:
+what it is. So an end that has a reason to end the edge (a roster without it, a stop, or leaving the
+fleet) freezes its flow and says so in every message until the other end holds the same number:
 
 - `ENDS`: the sender has such a reason. An end without one adopts the sender's flow, negated, and freezes as well; of
   two ends with one, the end with the smaller number is right. A message that closes an edge counts in whatever round
@@ -10,12 +10,12 @@ freezes its flow and says so, in every message, until the other end holds the sa
 - `HOLDS`: the sender's flow is the receiver's, negated, and its store has it.
 - `STILL` is in every such message; nothing moves in a round in which either end says so.
 
-An end without a reason of its own goes on as soon as the other end does: that is an agent that was stopped in order and
-has come back. An edge that is closed does not return its flow when the other end is silent: it said why.
+An end without a reason of its own resumes as soon as the other end does, which is then an agent that was stopped in
+order and has come back. A closed edge does not return its flow when the other end is silent, because that end said why.
 
 What becomes of the flow of an edge that the roster ended is in `Parked`: it stays until one of its two ends has another
-certificate, or is a member no more; both ends see that in the same roster. If they are linked again, the
-edge goes on with it.
+certificate or is no longer a member; both ends see that in the same roster. If they are linked again, the edge
+continues with that flow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Closing:
     matched    the other end has shown the same flow, negated
     confirmed  it has also said that its store has it
     said       this end has said so
-    over       the other end goes on, and so does this one from the next round on
+    over       the other end has resumed, and so does this one from the next round on
     """
 
     def __init__(self, since: int, *, theirs: bool = False) -> None:

@@ -1,6 +1,6 @@
 """One agent's conversation with its neighbors, round by round, over any transport.
 
-In a round the agent tells every neighbor, hears them, and finishes.
+In a round the agent sends a message to every neighbor, receives theirs, and finishes.
 
 - It waits for a connected neighbor at most its `timeout` (`round_trip.py`), and half as long for each round in a row
   in which nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two timeouts in
@@ -9,13 +9,13 @@ In a round the agent tells every neighbor, hears them, and finishes.
 - With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
   often as it speaks.
 - Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round, at
-  most `rounds_ahead` at once. A message from beyond that is not used, but the agent goes so far toward it: a fleet that
-  ran for years without an agent, or that a liar sent ahead, can still be joined.
-- A message from an earlier round is late, and late is lost.
-- Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one, again and
-  again until it has caught up.
-- A neighbor that keeps claiming what is impossible is quarantined: it is neither heard nor told anything, as if dead,
-  until this agent restarts or pardons it.
+  most `rounds_ahead` at once. A message from beyond that is not used, but the agent advances that far toward it, so
+  that it can join a fleet that ran for years without it or that a liar sent ahead.
+- A message from an earlier round is late and counts as lost.
+- Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one,
+  repeatedly, until it has caught up.
+- A neighbor that keeps making impossible claims is quarantined: its messages are ignored and it is sent none, as if
+  it were dead, until this agent restarts or pardons it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = logging.getLogger("gossamer.agents")
 _MOST_HALVINGS = 4
 
 _FAREWELLS = 5
-"""How often those that are neighbors no more are told why: messages get lost, and there is no second occasion."""
+"""How many times former neighbors are told why the edge ended: messages get lost, and there is no later occasion."""
 
 _REMIND = 2.0
 """Seconds after which a neighbor that is still behind is sent the roster again."""
@@ -71,7 +71,7 @@ class Peer:
         self.heard_at = -math.inf  # when its newest used message was used
         self.dead = False
         self.answered = False  # whether it has echoed a message of this run
-        self.lies = 0  # its messages that claimed the impossible
+        self.lies = 0  # its messages with impossible claims
         self.quarantined = False
         self.used = 0
         self.lost = 0
@@ -147,7 +147,7 @@ class Conversation:
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
     def rewire(self, neighbors: Collection[int], most: Floats | None = None) -> None:
-        """Go on with other neighbors; what is known of those that stay is kept."""
+        """Continue with other neighbors; what is known about those that stay is kept."""
         self._codec.limit(most)
         self.peers = {j: self.peers.get(j) or Peer(j, self._timeout) for j in neighbors}
         self._all = tuple(self.peers.values())
@@ -155,7 +155,7 @@ class Conversation:
         self._missing.clear()
 
     def part(self, neighbors: Collection[int], roster: bytes) -> None:
-        """Tell those that are neighbors no more why: an agent that was removed stops when it reads the roster."""
+        """Tell former neighbors why the edge ended: an agent that was removed stops when it reads the roster."""
         told = {
             j: roster_payload(roster)
             for j in self.transport.present()
@@ -165,7 +165,7 @@ class Conversation:
             self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
 
     def bid_farewell(self, neighbors: Collection[int]) -> None:
-        """Tell these, between two rounds, that their edges are closed, and how they stand."""
+        """Tell these neighbors, between two rounds, that their edges are closed and what their flows are."""
         present = self._present()
         told = {
             j: self._codec.encode(self.round, self.core.farewell(j))
@@ -195,7 +195,7 @@ class Conversation:
         return together
 
     def adjust(self, timeout: float, death: float) -> None:
-        """Wait for neighbors so long from now on; any thread may call this."""
+        """Change how long a round waits for neighbors; any thread may call this."""
         self._timeout, self._death, self._slot = timeout, death, 0.0
         for peer in self._all:
             peer.timeout = timeout
@@ -236,7 +236,7 @@ class Conversation:
         self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
         self._serial = self.core.serial
-        # An agent that may have fallen behind looks first; among agents in step nobody is more than a round ahead.
+        # An agent that may have fallen behind looks first; among agents in step none is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
         if self._far:
@@ -275,7 +275,7 @@ class Conversation:
     def _held(self, peer: Peer) -> int:
         """Serial of a neighbor's message that waits for this round; 0: there is none, or it may not be echoed yet.
 
-        Who has dropped an edge takes an echo to mean that the other end has begun it anew, too.
+        An agent that has dropped an edge takes an echo to mean that the other end has restarted it, too.
         """
         if peer.current is None or standing_of(peer.current) == DROPPED:
             return 0
@@ -299,7 +299,7 @@ class Conversation:
             outgoing = {}
 
     def _patience(self, alone: bool) -> float:
-        """Seconds this round may last, for the neighbors still missing; 0 when nobody is."""
+        """Seconds that this round may last for the neighbors still missing; 0 if none is."""
         if alone:
             return 0.0 if self._present() else self._timeout
         if not self._missing:
@@ -357,7 +357,7 @@ class Conversation:
             self._suspect(self.peers[sender], reason)
 
     def _suspect(self, peer: Peer, reason: Reason) -> None:
-        """Count a claim of the impossible; too many of them, and the neighbor is heard no more."""
+        """Count an impossible claim; after too many of them the neighbor is ignored."""
         peer.lies += 1
         if peer.lies >= _MOST_LIES:
             peer.quarantined = True
@@ -365,7 +365,7 @@ class Conversation:
             peer.current = peer.ahead = None
             self._missing.discard(peer.id)
             log.error(
-                "neighbor %s is in quarantine, because it claimed the impossible (%s) %d times; its flow "
+                "neighbor %s is in quarantine because it made impossible claims (%s) %d times; its flow "
                 "returns, and the others average without it until this agent restarts or reloads",
                 self.names.get(peer.id, peer.id),
                 reason,

@@ -1,4 +1,4 @@
-"""What a conversation drives: one agent's part of a method, in ledger form or in node form."""
+"""The interface of one agent's part of a method, which a conversation drives."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from gossamer.agents.round.numbers cimport Numbers
 from gossamer.agents.round.messages cimport Outgoing
 
 
-cdef class Edge:
+cdef class EdgeEnd:
     cdef public Py_ssize_t k
     cdef public bint free, echoed, up
     cdef public int standing
@@ -27,14 +27,14 @@ cdef class Ledger:
     cdef public object overgrowth
     cdef object _most
 
-    @cython.locals(edge=Edge, degree=cython.longlong)
+    @cython.locals(edge=EdgeEnd, degree=cython.longlong)
     cdef _count(self)
     cpdef begin(self, observation, double samples=*, weight=*)
-    @cython.locals(edge=Edge, echo=cython.longlong)
+    @cython.locals(edge=EdgeEnd, echo=cython.longlong)
     cpdef tell(self, neighbor, holding=*)
     @cython.locals(
         message=Outgoing,
-        edge=Edge,
+        edge=EdgeEnd,
         mine=int,
         theirs=int,
         alone=bint,

@@ -27,8 +27,8 @@ _GONE = 1e-200
 """A flow below this size has returned; smaller numbers would only slow the processor down."""
 
 
-class Edge:
-    """How this end of an edge stands.
+class EdgeEnd:
+    """The state of this end of an edge.
 
     k         the row of the edge in `Numbers`
     free      whether its weight follows from the degrees
@@ -93,7 +93,7 @@ class Ledger:
         self.return_rate = return_rate
         self.edge_registers = len(program.edge)
         self._rounds = program.rounds
-        self._edges: dict[int, Edge] = {}  # by neighbor, in ascending order
+        self._edges: dict[int, EdgeEnd] = {}  # by neighbor, in ascending order
         self._born = serial
         self.serial = serial
         state = restored or LedgerState(0, serial, 0.0, np.zeros((len(program.own), dimension)), {})
@@ -118,7 +118,7 @@ class Ledger:
         names: Mapping[int, str] | None = None,
         reset: int = 0,
     ) -> None:
-        """Go on with these neighbors: ledgers of edges that stay are kept, new edges begin at zero.
+        """Continue with these neighbors: ledgers of edges that stay are kept, new edges begin at zero.
 
         The flow to a neighbor that leaves returns slowly, so that its data leave the average; unless it is in `kept`:
         then the flow stays as it is, and its data with it. A flow that is parked stays while the certificates of its
@@ -145,7 +145,7 @@ class Ledger:
         self._check(state)
         flows = self._sort_flows(weights, state, kept, names)
         begun = self.age if self._edges else 0  # a new edge of an agent that runs begins with zero flow now
-        self._edges = {j: self._edges.get(j) or Edge(self._born, begun) for j in sorted(weights)}
+        self._edges = {j: self._edges.get(j) or EdgeEnd(self._born, begun) for j in sorted(weights)}
         for k, (j, edge) in enumerate(self._edges.items()):
             edge.k, edge.free = k, weights[j] == 0.0
         self._count()
@@ -307,8 +307,8 @@ class Ledger:
         return left
 
     def drop(self, neighbor: int, *, at_once: bool = False) -> None:
-        """The neighbor is dead: its flow returns, and if it comes back, the edge begins with zero flow."""
-        if neighbor in self.closings:  # it said why it is silent, and its flow stays
+        """Treat the neighbor as dead: its flow returns, and if it comes back, the edge begins with zero flow."""
+        if neighbor in self.closings:  # it said why it is silent, so its flow stays
             return
         edge = self._edges[neighbor]
         if at_once:
@@ -319,7 +319,7 @@ class Ledger:
         self._count()
         self._numbers.conclude(self._now)
 
-    def _begin_again(self, edge: Edge) -> None:
+    def _begin_again(self, edge: EdgeEnd) -> None:
         """Say from the next message on that this edge was dropped."""
         edge.used, edge.standing, edge.since = 0, DROPPED, self.serial
         edge.echoed = edge.up = False
@@ -331,13 +331,13 @@ class Ledger:
         if self._most is None:
             self._dropped = True
             self.overgrowth.note_drop(edge, self.mean, self._numbers.answer)
-        else:  # what a liar pretends must not add up; the rest returns at once
+        else:  # what a liar claims must not accumulate; the excess returns at once
             np.clip(left, -self._most[1:], self._most[1:], out=left)
         edge[:] = 0.0
         self._returns = True
 
     def _shrink(self) -> None:
-        """The flows of dropped edges return by another round's share."""
+        """Let the flows of dropped edges return by another round's share."""
         left = self._numbers.tells[-1, 1:]
         left *= self.return_rate
         left[np.abs(left) < _GONE] = 0.0
@@ -370,14 +370,14 @@ class Ledger:
         self.closings[neighbor].own = True
 
     def reopen(self, neighbor: int) -> None:
-        """Go on with an edge that this end closed, unless the other end has a reason to close it."""
+        """Resume an edge that this end closed, unless the other end has a reason to close it."""
         closing = self.closings[neighbor]
         closing.own = False
         closing.over = not closing.theirs
         self._go_on()
 
     def _freeze(self, neighbor: int) -> None:
-        """Nothing is left of the edge but its flow: all its registers become that, and it does not count as up."""
+        """Reduce the edge to its flow: all its registers take that value, and it no longer counts as up."""
         edge = self._edges[neighbor]
         if (flow := self.flow_register) is not None:
             self._numbers.tells[edge.k, 1:] = self._numbers.tells[edge.k, 1 + flow].copy()
@@ -385,7 +385,7 @@ class Ledger:
         self._count()
 
     def _go_on(self) -> None:
-        """Open the edges whose other end goes on."""
+        """Reopen the edges whose other end has resumed."""
         for j in [j for j, closing in self.closings.items() if closing.over]:
             del self.closings[j]
             self._edges[j].up = True

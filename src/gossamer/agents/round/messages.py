@@ -1,4 +1,4 @@
-"""What agents tell each other; `wire.py` turns it into bytes for the network and back."""
+"""The messages between agents; `wire.py` converts them to bytes and back."""
 
 from __future__ import annotations
 

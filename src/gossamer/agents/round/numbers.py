@@ -64,7 +64,7 @@ class Numbers:
         return edge.tobytes()
 
     def adopt(self, k: int, rows: bytes) -> None:
-        """The k-th neighbor's ledger is right: mine becomes the same, negated."""
+        """Adopt the k-th neighbor's ledger, negated."""
         edge = self.tells[k]
         np.negative(np.frombuffer(rows).reshape(edge.shape)[1:], out=edge[1:])
 
@@ -149,6 +149,6 @@ def square(numbers: bytes) -> float:
 
 
 def beyond(numbers: bytes, most: Floats) -> int:
-    """The place of the first of these float64 numbers whose size is not at most that of `most`; -1: there is none."""
+    """Index of the first of these float64 numbers whose size is not at most that of `most`; -1 if there is none."""
     wrong = ~(np.abs(np.frombuffer(numbers)) <= most)
     return int(wrong.argmax()) if wrong.any() else -1

@@ -1,4 +1,4 @@
-"""How long a message and its answer take, and how long a round waits for a neighbor because of it."""
+"""Round-trip times, and how long a round waits for a neighbor as a result."""
 
 from __future__ import annotations
 

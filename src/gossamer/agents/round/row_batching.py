@@ -4,7 +4,7 @@ A table (a CSV file that is not followed) is read as a whole, at every start. Al
 (`learning.py`), and other rows than those of tables until there are at
 least `FleetModel.least` at a time: the difference between two messages is that of the sums, and must not be a row. An
 agent never stores a row. One that has more than `FleetModel.memory` rows, none of them of a table, lets the oldest go
-once the estimate is good, and so does a restart: their sums stay as they were, and count as long as they fit.
+once the estimate is good, and a restart does the same: their sums stay as they were, and are used as long as they fit.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WINDOW = 8
 """Rows enter in the first eighth of a turn, for agents that are late, and averages are read in the last."""
 
 _PATIENCE = 4
-"""How many times its memory an agent holds, at most, while it waits for a good estimate."""
+"""Limit on the rows that an agent holds while it waits for a good estimate, as a multiple of its memory."""
 
 
 class Clock(NamedTuple):
@@ -55,14 +55,14 @@ class Clock(NamedTuple):
 
 
 def spread_of(members: int) -> int:
-    """After how many rounds rows of a fleet of so many members have spread, in the worst case a chain of them."""
+    """Number of rounds after which rows have spread through a fleet of `members`, in the worst case a chain."""
     return min(8 + 10 * members, 600) if members else 256
 
 
 def batcher_of(
     settings: AgentSettings, layout: Layout, ledger: Ledger, seed: int | None, clock: Clock
 ) -> Batcher:
-    """What turns its observations into what it averages."""
+    """The object that turns an agent's observations into what it averages."""
     if isinstance(layout, ModelLayout):
         own = ledger.mean, ledger.samples
         return RowBatcher(layout, lambda: ledger.estimate, own, seed, clock)
@@ -72,7 +72,7 @@ def batcher_of(
 
 
 def answers_of(batcher: Batcher, ledger: Ledger) -> Answers:
-    """What an agent knows: of a model, what it read when rows had spread."""
+    """An agent's answers; those of a model were read when rows had spread."""
     return batcher.answers() if isinstance(batcher, RowBatcher) else batcher.layout.read(ledger.estimate)
 
 
@@ -128,11 +128,11 @@ class RowBatcher(Batcher):
         self._frozen[:] = 0.0
 
     def answers(self) -> ModelAnswers:
-        """What the averages said when they were read last."""
+        """The answers of the latest reading."""
         return self._answers
 
     def _turn(self) -> tuple[int, float]:
-        """Which turn it is, and how much of it is over."""
+        """The number of the current turn, and the share of it that is over."""
         return divmod(self._clock.round() / spread_of(self._clock.members()), 1.0)  # type: ignore[return-value]
 
     def takes(self) -> bool:
@@ -195,7 +195,9 @@ class RowBatcher(Batcher):
         rows = np.zeros((0, self.layout.dimension))
         for table in (item for item in self._waiting if item.ndim == 2):
             if len(table) < least:
-                log.warning("a table of %d rows is not used: fewer than %d are not told", len(table), least)
+                log.warning(
+                    "a table of %d rows is not used: fewer than %d rows are never shared", len(table), least
+                )
                 continue
             rows, count = table, max(len(table) - int(samples), 0)
             self._frozen[:] = 0.0  # it has all rows that this agent had before it was restarted

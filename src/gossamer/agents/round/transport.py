@@ -1,4 +1,4 @@
-"""The transport: one verb, `exchange`, and who is connected.
+"""The interface of transports: one verb, `exchange`, and the set of connected neighbors.
 
 A transport carries bytes between an agent and its neighbors. It knows nothing of ledgers or methods, and
 does not raise for a neighbor that is absent, slow or gone. It may lose, delay, duplicate and reorder
@@ -48,7 +48,7 @@ class Transport(Protocol):
         """
 
     def rewire(self, settings: AgentSettings) -> None:
-        """Go on with the neighbors, addresses and certificates of these settings; connections that stay are kept."""
+        """Continue with the neighbors, addresses and certificates of these settings; connections that stay are kept."""
 
     def present(self) -> frozenset[int]:
         """The neighbors known to be connected now; all of them, if the transport cannot know."""

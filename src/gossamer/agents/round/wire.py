@@ -53,16 +53,16 @@ class Reason(StrEnum):
     VERSION = "version"  # another protocol version
     SETTINGS = "settings"  # from an agent that averages something else
     ROSTER = "roster"  # a roster that is not valid, not newer, or not asked for
-    SENDER = "sender"  # speaks as another agent, or is not a neighbor
+    SENDER = "sender"  # claims to be from another agent, or is not from a neighbor
     DIMENSION = "dimension"  # vectors of another length
     NUMBERS = "numbers"  # NaN, infinity or absurdly large
     FUTURE = "future"  # a round too far ahead to be plausible
     STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier run
     LATE = "late"  # a round already over
     VALUE = "value"  # a value beyond what range and members make possible
-    FLOW = "flow"  # a flow beyond that
-    ECHO = "echo"  # says that it heard what was never sent
-    QUARANTINE = "quarantine"  # from a neighbor that kept sending such claims
+    FLOW = "flow"  # a flow beyond what they make possible
+    ECHO = "echo"  # echoes a message that was never sent
+    QUARANTINE = "quarantine"  # from a neighbor in quarantine
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -92,7 +92,7 @@ class Codec:
     dimension          n, and `edge_registers` E: the shape it expects
     agreed             fingerprint of the settings that sender and receiver must share
     epoch              of the roster this agent follows
-    extremes           what it knows of them, if it does
+    extremes           the extremes that it knows, if it collects them
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Codec:
         if len(message.rows) != self._bytes:
             return Reason.DIMENSION
         rows = _little(message.rows)
-        if not square(rows) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
+        if not square(rows) <= _LARGEST_SQUARE:  # one sum finds NaN, infinite and absurdly large numbers
             return Reason.NUMBERS
         if self._bounded and (column := beyond(rows, self._most)) >= 0:
             return Reason.VALUE if column < self._shape[1] else Reason.FLOW
@@ -191,7 +191,7 @@ def roster_payload(signed: bytes) -> bytes:
 
 
 def roster_of(payload: bytes) -> bytes:
-    """The signed roster in a message; empty: it is none."""
+    """The signed roster in a message; empty if the message is not a roster."""
     return payload[len(_ROSTER) :] if payload.startswith(_ROSTER) else b""
 
 

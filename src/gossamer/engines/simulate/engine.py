@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mpi4py.MPI import Intracomm
 
 
-class Options(TypedDict, total=False):
+class TrialOptions(TypedDict, total=False):
     """The options of `simulate` that do not decide what it returns."""
 
     masks: Masks | float | None
@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     progress: bool | None
 
 
-class ClusterOptions(Options, total=False):
+class ClusterOptions(TrialOptions, total=False):
     cluster: Intracomm | None
     checkpoint: str | PathLike[str] | None
     every: int
@@ -81,7 +81,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: Faults | Fault | Iterable[Fault],
-    **options: Unpack[Options],
+    **options: Unpack[TrialOptions],
 ) -> FaultySimulation[int, float]: ...
 @overload
 def simulate(
@@ -93,7 +93,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: Faults | Fault | Iterable[Fault],
-    **options: Unpack[Options],
+    **options: Unpack[TrialOptions],
 ) -> FaultySimulation[Integers, Floats]: ...
 @overload
 def simulate(
@@ -105,7 +105,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: FaultsLike = ...,
-    **options: Unpack[Options],
+    **options: Unpack[TrialOptions],
 ) -> FaultySimulation[int, float]: ...
 @overload
 def simulate(
@@ -117,7 +117,7 @@ def simulate(
     seed: int = ...,
     *,
     faults: FaultsLike = ...,
-    **options: Unpack[Options],
+    **options: Unpack[TrialOptions],
 ) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
     method: Method | str,
