@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from gossamer.cli import faults as options
+from gossamer.cli.options import FAULTS, MESSAGE_FAULTS
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Restart
+from gossamer.faults.base import AgentFault
+from gossamer.faults.kinds import KINDS
+
+
+def test_every_kind_of_fault_has_an_option():
+    assert list(FAULTS) == list(KINDS)
+    assert {kind for kind in KINDS if not issubclass(KINDS[kind], AgentFault)} == set(MESSAGE_FAULTS)
 
 
 def test_words_of_the_command_line():

@@ -13,35 +13,32 @@ from gossamer.cli.commands import refuse
 from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import shown
 from gossamer.cli.options import (
+    FAULTS,
+    NO_FAULTS,
     Address,
     AsJson,
     Backend,
-    Burst,
     Checkpoint,
     Cluster,
     ClusterTrials,
-    Crash,
     Csv,
     Data,
-    Delay,
     Every,
+    FaultFlags,
     Graph,
     Graphs,
-    Join,
-    Loss,
     Means,
     MethodName,
     MethodNames,
     Noise,
-    Partition,
     Plot,
-    Restart,
     Rounds,
     Seed,
     Spread,
     Std,
     Weights,
     Workers,
+    fault_options,
 )
 from gossamer.cli.output import Record, emit, few, present, wide, writing, written
 from gossamer.cli.parsing import (
@@ -137,6 +134,7 @@ def exact(
     present(result, title=title, as_json=as_json, csv=csv, plot=plot, columns=columns)
 
 
+@fault_options(FAULTS)
 def simulate(
     graph: Graph,
     method: MethodName = "anytime-sda",
@@ -149,13 +147,7 @@ def simulate(
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    loss: Loss = None,
-    burst: Burst = None,
-    delay: Delay = None,
-    crash: Crash = None,
-    restart: Restart = None,
-    join: Join = None,
-    partition: Partition = None,
+    faults: FaultFlags = NO_FAULTS,
     cluster: Cluster = False,
     checkpoint: Checkpoint = None,
     every: Every = 500,
@@ -172,7 +164,7 @@ def simulate(
     if cluster:
         from gossamer.cli.cluster import simulate_on_cluster
 
-        refuse("loss burst delay crash restart join partition data means noise", "with --cluster")
+        refuse(" ".join((*FAULTS, "data", "means", "noise")), "with --cluster")
         on_cluster = simulate_on_cluster(
             graph,
             method,
@@ -191,16 +183,7 @@ def simulate(
     refuse("checkpoint every", "without --cluster")
     trials = 100 if trials is None else trials
     net, obs = parse_problem(graph, weights, spread, std, seed, data, means, noise)
-    faults = parse_faults(
-        loss=loss,
-        burst=burst,
-        delay=delay,
-        crash=crash,
-        restart=restart,
-        join=join,
-        partition=partition,
-        names=net.labels,
-    )
+    injected = parse_faults(names=net.labels, **faults)
     result = gs.simulate(
         parse_method(method),
         net,
@@ -208,7 +191,7 @@ def simulate(
         parse_horizons(rounds),
         trials,
         seed,
-        faults=faults if faults.items else None,
+        faults=injected if injected.items else None,
         keep="errors",
     )
     _show_trials(result, as_json, csv, plot)
@@ -245,6 +228,7 @@ def _show_trials(
     )
 
 
+@fault_options(FAULTS)
 def compare(
     graph: Graphs,
     methods: MethodNames = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
@@ -260,13 +244,7 @@ def compare(
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    loss: Loss = None,
-    burst: Burst = None,
-    delay: Delay = None,
-    crash: Crash = None,
-    restart: Restart = None,
-    join: Join = None,
-    partition: Partition = None,
+    faults: FaultFlags = NO_FAULTS,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for finished points; points already there are not computed again."),
@@ -284,19 +262,10 @@ def compare(
     (mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE), only simulated errors are shown.
     """
     networks = [parse_any_network(name, weights, seed) for name in graph]
-    faults = parse_faults(
-        loss=loss,
-        burst=burst,
-        delay=delay,
-        crash=crash,
-        restart=restart,
-        join=join,
-        partition=partition,
-        names=networks[0].labels if len(networks) == 1 else (),
-    )
+    injected = parse_faults(names=networks[0].labels if len(networks) == 1 else (), **faults)
     if trials is None:
         changing = any(isinstance(net, gs.ChangingNetwork) for net in networks)
-        trials = 100 if faults.items or changing else 0
+        trials = 100 if injected.items or changing else 0
     result = gs.compare(
         parse_methods(methods),
         networks,
@@ -304,7 +273,7 @@ def compare(
         parse_horizons(rounds),
         trials=trials,
         seed=seed,
-        faults=faults if faults.items else None,
+        faults=injected if injected.items else None,
         store=out,
         backend=backend,
         workers=workers,

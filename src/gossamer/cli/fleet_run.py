@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,7 @@ from rich.text import Text
 from gossamer.agents.host.hangup import Terminal
 from gossamer.cli.fleet_options import AgentSource, End, Every, LogLevel, Report, Source, level_of, seconds_of
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import Burst, Delay, FleetFile, Loss, Partition
+from gossamer.cli.options import MESSAGE_FAULTS, NO_FAULTS, FaultFlags, FleetFile, fault_options
 from gossamer.cli.output import console
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ METRICS_HOST: dict[str, object] = {
 MetricsHost = Annotated[str | None, typer.Option(**METRICS_HOST)]
 
 
+@fault_options(MESSAGE_FAULTS)
 def up(
     fleet: FleetFile,
     source: Source = None,
@@ -71,10 +72,7 @@ def up(
         bool,
         typer.Option("--dashboard", help="Also show the fleet in the browser, at the printed URL."),
     ] = False,
-    loss: Loss = None,
-    burst: Burst = None,
-    delay: Delay = None,
-    partition: Partition = None,
+    faults: FaultFlags = NO_FAULTS,
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C.
 
@@ -98,7 +96,7 @@ def up(
         metrics_host=metrics_host,
         insecure=insecure,
         level=level_of(log_level),
-        faults=agent_faults(Fleet.read(fleet), loss=loss, burst=burst, delay=delay, partition=partition),
+        faults=agent_faults(Fleet.read(fleet), **faults),
     )
     screen = console()
     if insecure:
@@ -205,6 +203,7 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+@fault_options(MESSAGE_FAULTS)
 def agent(
     fleet: FleetFile,
     id_: Annotated[str, typer.Option("--id", help="The agent's number or name.")],
@@ -228,10 +227,7 @@ def agent(
     rounds: Annotated[
         int, typer.Option(help="Stop after this many rounds, for example 1000; 0 runs until stopped.", min=0)
     ] = 0,
-    loss: Loss = None,
-    burst: Burst = None,
-    delay: Delay = None,
-    partition: Partition = None,
+    faults: FaultFlags = NO_FAULTS,
 ) -> None:
     """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.
 
@@ -255,7 +251,7 @@ def agent(
             report=report,
             level=level_of(log_level),
             rounds=rounds,
-            faults={"loss": loss, "burst": burst, "delay": delay, "partition": partition},
+            faults=faults,
         )
 
 
@@ -278,7 +274,7 @@ def _become_agent(
     every: str | None,
     report: str | None,
     insecure: bool,
-    faults: Mapping[str, str | Iterable[str] | None],
+    faults: FaultFlags,
     **others: Any,
 ) -> None:
     from gossamer.agents.host.options import Options

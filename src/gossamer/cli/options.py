@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -98,21 +102,60 @@ Loss = Annotated[
     str | None,
     typer.Option(help="Probability that a message is lost, such as 0.3, or for some rounds, 0.3@200-1200."),
 ]
-Burst = Annotated[
-    str | None,
-    typer.Option(
-        help="Bursts of loss, MEAN_LENGTH,FRACTION[,both], such as 10,0.17 (rounds, share of time)."
-    ),
-]
-Delay = Annotated[str | None, typer.Option(help="Delayed messages, ROUNDS,PROBABILITY, such as 2,0.1.")]
-Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes, AGENT@ROUND, such as 17@500.")]
-Restart = Annotated[
-    list[str] | None, typer.Option(help="A crashed agent restarts, AGENT@ROUND, such as 17@800.")
-]
-Join = Annotated[list[str] | None, typer.Option(help="An agent joins late, AGENT@ROUND, such as 5@100.")]
-Partition = Annotated[
-    list[str] | None, typer.Option(help="Some agents are cut off, AGENTS@START-STOP, such as 0-49@200-1200.")
-]
+
+FAULTS: dict[str, object] = {
+    "loss": Loss,
+    "burst": Annotated[
+        str | None,
+        typer.Option(
+            help="Bursts of loss, MEAN_LENGTH,FRACTION[,both], such as 10,0.17 (rounds, share of time)."
+        ),
+    ],
+    "delay": Annotated[str | None, typer.Option(help="Delayed messages, ROUNDS,PROBABILITY, such as 2,0.1.")],
+    "crash": Annotated[list[str] | None, typer.Option(help="An agent crashes, AGENT@ROUND, such as 17@500.")],
+    "restart": Annotated[
+        list[str] | None, typer.Option(help="A crashed agent restarts, AGENT@ROUND, such as 17@800.")
+    ],
+    "join": Annotated[
+        list[str] | None, typer.Option(help="An agent joins late, AGENT@ROUND, such as 5@100.")
+    ],
+    "partition": Annotated[
+        list[str] | None,
+        typer.Option(help="Some agents are cut off, AGENTS@START-STOP, such as 0-49@200-1200."),
+    ],
+}
+"""The option for each kind of fault, by its name in `gossamer.faults.kinds.KINDS`; a test compares the two."""
+
+MESSAGE_FAULTS = ("loss", "burst", "delay", "partition")
+"""The kinds that can be injected into the messages of a running agent."""
+
+FaultFlags = Mapping[str, str | list[str] | None]
+"""The texts given for each kind of fault."""
+
+NO_FAULTS: FaultFlags = MappingProxyType({})
+
+
+def fault_options(kinds: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: its parameter `faults` becomes one option for each of these kinds of faults."""
+    names = tuple(kinds)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: object) -> None:
+            faults = {kind: given.pop(kind) for kind in names}
+            command(**given, faults=faults)
+
+        signature = inspect.signature(command, eval_str=True)  # Typer reads what is inside Annotated
+        parameters: list[inspect.Parameter] = []
+        for parameter in signature.parameters.values():
+            of_kinds = [parameter.replace(name=k, default=None, annotation=FAULTS[k]) for k in names]
+            parameters += of_kinds if parameter.name == "faults" else [parameter]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
 
 Cluster = Annotated[
     bool,
