@@ -138,7 +138,7 @@ def test_a_killed_job_goes_on_from_its_last_checkpoint_with_any_number_of_ranks(
     killed = ranks(3, "long", tmp_path / "killed", 100)
     assert killed.returncode != 0
     assert "the last checkpoint in" in killed.stderr
-    assert "is that of round 90; the same command goes on there" in killed.stderr
+    assert "is that of round 90; the same command resumes from there" in killed.stderr
     manifest = json.loads((tmp_path / "killed/checkpoint.json").read_text())
     assert manifest["round"] == 90
     assert all((tmp_path / "killed" / name).exists() for name, _, _ in manifest["shards"])

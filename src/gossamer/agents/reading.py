@@ -31,7 +31,7 @@ _DWARFED = (
 
 
 def neighbor_values(conversation: Conversation, most_misses: float = math.inf) -> tuple[Floats, ...]:
-    """The latest averaged vectors of the neighbors that are alive, and have not missed more than so many rounds."""
+    """The latest averaged vectors of the neighbors that are alive and have missed at most `most_misses` rounds."""
     peers = conversation.peers.values()
     return tuple(peer.value for peer in peers if peer.used and not peer.dead and peer.misses <= most_misses)
 

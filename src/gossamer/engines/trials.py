@@ -24,7 +24,7 @@ LONG = 5 * 10**8
 """From this many updates on, a run shows a progress bar on a terminal."""
 
 Advance = Callable[[int], None]
-"""Told how many updates are done since it was last told."""
+"""Called with the number of updates done since the last call."""
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ class AnytimeSDA(Method):
         return self.Coefficients(gain, smoothing_gain, *acceleration, lead)
 
     def _rule(self, network: SpectralFacts) -> MomentumRule:
-        """The rule of this acceleration, with what was set by hand in its place."""
+        """The rule of this acceleration, with parameters set by hand replaced."""
         by_hand = {
             "step_size": self.step_size,
             "momentum": self.momentum,

@@ -37,7 +37,7 @@ class Round(NamedTuple):
         return np.asarray(_weighted(self.message_state, state) + self.message_observation * observation)
 
     def step(self, state: AnyArray, observation: AnyArray | float, mixed: AnyArray | float) -> AnyArray:
-        """The registers (R, ...) after the round, in which `mixed` came of everybody's messages."""
+        """The registers (R, ...) after the round, in which `mixed` was computed from all messages."""
         moved = _weighted(self.step_state, state)
         moved = moved + np.multiply.outer(self.step_observation, observation)
         return np.asarray(moved + np.multiply.outer(self.step_mixed, mixed))

@@ -162,7 +162,7 @@ class Computed(Contacts):
 def _checked(edges: EdgesLike, agents: int, what: str) -> Integers:
     """Edges in any order, or those of a graph, as pairs with the smaller number first, none twice."""
     given = list(edges.edges) if isinstance(edges, nx.Graph) else edges
-    pairs = checked_pairs(what, agents, given, "numbers, and labels of your own beside them")
+    pairs = checked_pairs(what, agents, given, "numbers, with labels of your own in addition")
     for agent in pairs[pairs[:, 0] == pairs[:, 1], 0].tolist():
         raise InvalidNetwork(
             f"must join two agents each, but one joins agent {agent} to itself", parameter=what

@@ -309,7 +309,7 @@ def _erdos_renyi_rows(
     return starts, neighbors
 
 
-# -- few edges, everybody near ----------------------------------------------------------------------------------------
+# -- few edges, short distances ----------------------------------------------------------------------------------------
 
 
 def expander_rows(agents: int, degree: int, key: np.uint64, first: int, last: int) -> Rows:

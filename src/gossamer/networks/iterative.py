@@ -140,7 +140,7 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats)
 
 
 def _inverse_square(gossip: sp.csr_matrix, start: Floats, least: float) -> float:
-    """|L^+ start|^2 by Lanczos' quadrature; it goes on until it has found the eigenvalue `least`."""
+    """|L^+ start|^2 by Lanczos' quadrature; it continues until it has found the eigenvalue `least`."""
     for diagonal, off_diagonal in _lanczos(gossip, start, 2 * _FEW_STEPS):
         nodes, vectors = eigh_tridiagonal(diagonal, off_diagonal[:-1])
         if nodes[0] < 1.02 * least and off_diagonal[-1] * abs(vectors[-1, 0]) < 0.05 * nodes[0]:

@@ -154,7 +154,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def read(cls, path: Path) -> Fleet:
         """Read and check a fleet.toml; a mistake is reported with the field it is in.
 
-        If the roster beside it is newer, the members and edges are those of the roster.
+        If the roster next to it is newer, the members and edges are those of the roster.
         """
         fleet = parse(path, cls, FORMAT)
         roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)

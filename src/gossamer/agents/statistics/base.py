@@ -1,12 +1,12 @@
-"""What a statistic is: one object that knows everything about one quantity that a fleet learns.
+"""The interface of statistics: one object that knows everything about one quantity that a fleet learns.
 
 Averaging is linear and runs on vectors, so anything that is a function of means over the network costs only more
 components. A statistic says how many components it needs, what an observation adds to them, between which values they
 lie, how an answer is read from their averages, and what status files and metrics show of it. `layout.py` arranges the
-statistics that a fleet asks for in one vector; nothing outside this package knows them by name.
+statistics that a fleet enables in one vector; nothing outside this package knows them by name.
 
 To add one, write a class in a file of this package, add it to `STATISTICS` in `layout.py`, and declare the setting that
-asks for it (CONTRIBUTING.md has the recipe).
+enables it (CONTRIBUTING.md has the recipe).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Membership(NamedTuple):
 
 
 LabeledValues = Mapping[Any, float]
-"""Numbers by tuple of label values; of any length, which the invariant keys of a mapping cannot say."""
+"""Numbers by tuple of label values. Tuples may have any length, which the type of a mapping cannot express."""
 
 
 class Metric(NamedTuple):
@@ -75,7 +75,7 @@ class Statistic(ABC):
     @classmethod
     @abstractmethod
     def asked(cls, layout: Layout) -> Self | None:
-        """The statistic for this layout, or None if the fleet does not ask for it."""
+        """The statistic for this layout, or None if the fleet does not enable it."""
 
     def components(self, observation: Floats) -> Floats:
         """What one observation, shape (n,), adds to the components; shape (size,)."""
@@ -94,7 +94,7 @@ class Statistic(ABC):
         return {}
 
     def metrics(self, answers: Answers, count: Membership) -> Iterable[Metric]:
-        """What Prometheus sees."""
+        """The metrics for Prometheus."""
         return ()
 
 

@@ -1,8 +1,8 @@
 """The smallest and the largest observation of a fleet's members, which travel next to the ledger.
 
-They are not averages, and need none: an agent that hears of a larger value passes it on, however often and in whatever
-order, so lost, late and repeated messages do no harm. A maximum cannot be undone, so it is forgotten instead: with
-every epoch of the roster each agent begins again with its own observations, and those of members that left are gone.
+They are not averages: an agent that receives a larger value passes it on, so lost, late, repeated and reordered
+messages do no harm. A maximum cannot be reduced, so it is reset: with every epoch of the roster each agent starts
+again from its own observations, and those of members that have left disappear.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ class Extremes:
         np.maximum(self.known, self.own, out=self.known)
 
     def plausible(self, told: bytes) -> bool:
-        """Whether a neighbor's numbers are as many as they must be, and none is NaN or too large."""
+        """Whether a neighbor sent the right number of values, none of them NaN or too large."""
         return len(told) == self.known.nbytes and bool(np.all(np.frombuffer(told) <= self._most))
 
     def hear(self, told: bytes) -> None:
-        """Take what a neighbor of the same epoch knows."""
+        """Merge the extremes that a neighbor of the same epoch knows."""
         np.maximum(self.known, np.frombuffer(told), out=self.known)
 
     def begin_epoch(self) -> None:
-        """Forget what others said."""
+        """Forget the values of other agents."""
         self.known = self.own.copy()
 
     @property

@@ -43,12 +43,12 @@ STATISTICS: tuple[type[Statistic], ...] = (
 """All statistics, in the order of their components. Replicates stay last: the compiled pass counts on it."""
 
 _FAINTEST = 1e-6
-"""Below this share of observing agents the ratio is noise, and the answer is nan."""
+"""If a smaller share of agents observes, the ratio is noise, and the answer is nan."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What is averaged: the fields are the settings of the same names that ask for statistics."""
+    """What is averaged; the fields are the settings of the same names that enable statistics."""
 
     dimension: int
     variance: bool = False
@@ -66,7 +66,7 @@ class Layout:
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
-        """The statistics that are asked for, in the order of their components."""
+        """The enabled statistics, in the order of their components."""
         asked = (kind.asked(self) for kind in STATISTICS)
         return tuple(statistic for statistic in asked if statistic is not None)
 
@@ -118,9 +118,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Answers:
-    """What an averaged vector says; arrays of shape (n,), nan while nothing is known.
+    """The answers in an averaged vector; arrays of shape (n,), nan while nothing is known.
 
-    extremes  the smallest and the largest observation of the members, if they are asked for
+    extremes  the smallest and the largest observation of the members, if they are collected
     """
 
     mixed: ClassVar[bool] = False  #: whether what has not mixed is withheld

@@ -6,7 +6,7 @@ three things tell an agent by how much they may still move:
 - the distance to its neighbors: agents that disagree will meet somewhere in between;
 - what is left of the flows of the edges it has dropped, which will leave its answer;
 - how far its answer has moved within the last `span` rounds: dropped flows return by a constant factor per round, so an
-  agent far from the change, which sees neither of the other two, has about as much before it as it has just gone.
+  agent far from the change, which sees neither of the other two, still has to move about as far as it has just moved.
 
 The mixing error is the largest of the three, by component.
 """
@@ -25,8 +25,8 @@ _STEPS = 5
 """The answers of the last `span` rounds are remembered at this many moments."""
 
 _NEGLIGIBLE, _ROUNDING = 1e-3, 1e-6
-"""Without replicates noise is unknown; then an answer is settled if it is known to the first share of itself. If all
-observations are equal there is no noise; then it must be known to the second."""
+"""Relative accuracies at which an answer counts as settled: the first without replicates, when the noise is unknown;
+the second if all observations are equal, when there is no noise."""
 
 
 class Mixing:

@@ -103,7 +103,7 @@ class ModelLayout(Layout):
 
     @cached_property
     def noise(self) -> int:
-        """How many replicates there are."""
+        """Number of replicates."""
         return (
             self.replicates
             if self.sums.meat or not self.replicates
@@ -125,7 +125,7 @@ class ModelLayout(Layout):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the numbers of theta are called."""
+        """The names of the parameters."""
         return tuple(self.family.parameter_names((*self.model.covariates, "intercept")[: self.width]))
 
     @cached_property
@@ -142,7 +142,7 @@ class ModelLayout(Layout):
         return ModelAnswers(self, vector[: self.size])  # a message has more behind it
 
     def judge(self, vector: Floats, members: int = 0) -> Judgement:
-        """What the averages say, in a fleet of so many members (0: unknown)."""
+        """Judge the averages, in a fleet of this many members (0 if unknown)."""
         sums, noise = vector[: self.sums.components], vector[self.sums.components : self.size]
         judgement = judge(
             self.sums,
@@ -193,7 +193,7 @@ def layout_of(settings: AgentSettings) -> Layout:
 
 
 def range_of(settings: AgentSettings, layout: Layout) -> Range:
-    """What becomes of observations that such an agent does not take."""
+    """The check of observations, which refuses those that such an agent cannot use."""
     if isinstance(layout, ModelLayout):
         return Labels(settings, layout.family)
     return Range(settings.range, clips=settings.outside == "clip")
@@ -201,11 +201,11 @@ def range_of(settings: AgentSettings, layout: Layout) -> Range:
 
 @dataclass(frozen=True)
 class ModelAnswers(Answers):
-    """What an averaged vector says of a model; nan while it is withheld.
+    """The answers of a model in an averaged vector; nan while they are withheld.
 
-    members  how many agents the fleet has, 0: unknown
-    others   what neighbors hold
-    step     by how many standard errors the estimate has left where the agent linearized its rows; 0: by few
+    members  number of agents in the fleet; 0 if unknown
+    others   the averages that neighbors hold
+    step     distance, in standard errors, of the estimate from where the agent linearized its rows; 0 if it is small
     """
 
     mixed: ClassVar[bool] = True
@@ -220,14 +220,14 @@ class ModelAnswers(Answers):
 
     @cached_property
     def apart(self) -> float:
-        """By how many standard errors the estimate is off, at most, according to a neighbor."""
+        """The largest distance, in standard errors, between the estimate and that of a neighbor."""
         sums, penalty = self.layout.sums, self.layout.penalty
         rest = [vector[: sums.components] for vector in self.others]
         return max((float(self.judgement.apart(sums, other, penalty)) for other in rest), default=0.0)
 
     @cached_property
     def withheld(self) -> str:
-        """Why there is no estimate; empty: there is one."""
+        """Why there is no estimate; empty if there is one."""
         layout, judgement = self.layout, self.judgement
         if not self.presence > 0:
             return "no rows have spread yet"
@@ -307,7 +307,7 @@ def in_words(judgement: Judgement, names: Sequence[str]) -> str:
 
 
 class Labels(Range):
-    """The rows that a model takes: within the range, if there is one, and with a label of its family."""
+    """The rows that a model accepts: within the range, if there is one, and with a label of its family."""
 
     def __init__(self, settings: AgentSettings, family: Family) -> None:
         super().__init__(settings.range, clips=settings.outside == "clip")

@@ -32,10 +32,10 @@ class BadObservation(InvalidInput):
 
 
 class Range:
-    """The values that an observation may have, and what becomes of others.
+    """The values that an observation may have, and how others are treated.
 
-    pairs    the least and the largest value of each component; empty: all are welcome
-    clips    whether others are brought to the nearest end, and counted in `clipped`; if not, they are bad
+    pairs    the least and the largest value of each component; empty if all values are allowed
+    clips    whether other values are clipped and counted in `clipped`; otherwise they are refused
     """
 
     def __init__(self, pairs: Sequence[tuple[float, float]] = (), *, clips: bool = False) -> None:
@@ -58,7 +58,7 @@ class Range:
         return np.clip(observation, self.low, self.high)
 
     def doubt(self, estimate: Vector, *, observed: bool) -> str:
-        """Why an average of observations cannot be right, if that can be seen; `observed`: there are some."""
+        """Why an average of observations is evidently wrong, or an empty text; `observed`: whether there are any."""
         if np.isnan(estimate).any():
             return "the agent has observed, but has no estimate" if observed else ""
         rounding = 1e-6 * (self.high - self.low)

@@ -48,7 +48,7 @@ class Replicates(Statistic):
         return self.dimension * self.count
 
     def box(self, low: Floats, high: Floats) -> Box:
-        """Residuals are as wide as the range, and a standard normal number beyond 8 is never seen."""
+        """Residuals are at most as wide as the range, and standard normal numbers beyond 8 practically never occur."""
         width = np.tile(high - low, self.count)
         return -8 * width, 8 * width
 

@@ -104,7 +104,7 @@ class Callers:
             began = time.monotonic()
 
     def _tell(self, neighbor: Neighbor, error: Exception, seconds: float) -> None:
-        """Log that a neighbor could not be reached for so many seconds."""
+        """Log that a neighbor could not be reached for this many seconds."""
         transient = not isinstance(error, ssl.SSLError) and seconds < _SETTLING
         level = logging.INFO if transient else logging.WARNING
         scheme = "tls" if self._client else "tcp"

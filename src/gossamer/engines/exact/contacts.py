@@ -86,7 +86,7 @@ def exact_on_contacts(
     longest = int(distinct[-1])
     contacts = np.concatenate([[0], network.edges_in(range(longest))[0]])[
         1:
-    ]  # (T + 1,) so many before each round
+    ]  # (T + 1,) number before each round
     _check_size(network, longest, int(contacts[-1]))
     means = simulate_faulty(method, network, _Means(observations), distinct, 1, keep="errors", progress=False)
     variance = np.zeros((len(distinct), network.agents))

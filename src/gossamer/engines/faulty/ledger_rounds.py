@@ -316,7 +316,7 @@ def _exchange_reliably(
 
 @compiled
 def drop_flow(memory: LedgerMemory, agent: int, link: int, b: int) -> None:
-    """One end begins its edge anew, and the flow that it had returns slowly."""
+    """Restart one end of an edge; the flow that it had returns slowly."""
     for q in range(memory.ledgers.shape[1]):
         for c in range(memory.ledgers.shape[2]):
             memory.returning[agent, q, c, b] += memory.ledgers[link, q, c, b]
@@ -387,7 +387,7 @@ def _step_locally(
     some: range,
     updated: Floats,
 ) -> None:
-    """Registers that do not live on edges; each agent goes by its own clock. Those beside a ledger mix nothing."""
+    """Registers that do not belong to edges; each agent uses its own clock. Next to a ledger they do not mix."""
     components, trials = observation.shape[1:]
     for i in some:
         if alive[i]:

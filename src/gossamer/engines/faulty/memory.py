@@ -30,7 +30,7 @@ class EdgeList(NamedTuple):
 
 
 class LedgerTable(NamedTuple):
-    """A method's table (see methods/table.py) with its registers told apart."""
+    """A method's table (see methods/table.py) with its registers sorted by kind."""
 
     message_state: Floats
     message_observation: Floats
@@ -57,7 +57,7 @@ class LedgerMemory(NamedTuple):
     )
     standing: Flags  #: (2E, B) of the end's ledger: NEW, COMPARED or DROPPED
     begun: NDArray[np.int32]  #: (2E, B) the round in which the end began its ledger with zero flow
-    echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
+    echoed: Flags  #: (2E, B) whether the other end has ever echoed a message since this one began
     chains: Flags  #: (K, 2E, B) states of the random link faults
     heard: Flags  #: (4, 2E, B) which messages of four rounds arrive
     filled: Integers  #: (2E,) which four rounds: 4 k .. 4 k + 3
@@ -67,7 +67,7 @@ class LedgerMemory(NamedTuple):
     born: Integers  #: (2E,) the turn in which the link's receiver began, came back, or dropped the edge
 
     def with_room(self, links: int) -> LedgerMemory:
-        """The same with room for so many links."""
+        """The same with room for this many links."""
         if links <= len(self.born):
             return self
         sizes = {"chains": 1, "heard": 1} | dict.fromkeys(
@@ -90,7 +90,7 @@ class LedgerMemory(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
+    """Rounds start .. stop - 1, in which no agent joins or crashes and no partition begins or heals."""
 
     start: int
     stop: int
@@ -106,5 +106,5 @@ class Rules(NamedTuple):
     skip: bool  #: no ledger: leave the neighbor out of the sum
     changing: bool  #: edges come and go: registers are kept up to date, and turns counted
     folds: bool  #: a flow that both ends agree on is forgotten when its edge goes down: registers hold it
-    reliable: bool  #: edges come and go, but nothing is lost and nobody dies: both ends always agree
+    reliable: bool  #: edges come and go, but no message is lost and no agent dies: both ends always agree
     return_rate: float  #: the factor per round by which the flows of dropped edges return

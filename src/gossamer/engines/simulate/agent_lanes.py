@@ -44,7 +44,7 @@ DEEP = 16  # rounds of a wave at most: more save no traffic worth having
 
 
 class ChunkLinks(NamedTuple):
-    """Who mixes with whom, in as few bytes as possible, since a large network is read from memory every round.
+    """The links of the network in as few bytes as possible, since a large network is read from memory every round.
 
     Stretch q is the agents stretches[q]..stretches[q + 1] - 1, whose neighbors lie at the same distances with the
     same weights; chunk k holds the stretches chunks[k]..chunks[k + 1] - 1. The neighbors of agent i are

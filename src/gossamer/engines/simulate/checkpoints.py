@@ -191,9 +191,8 @@ class Checkpoints:
             signal.signal(signal.SIGTERM, self._was)
 
     def _remember(self, round: int) -> None:
-        self._last = (
-            f"the last checkpoint in {self.folder} is that of round {round}; the same command goes on there"
-        )
+        resume = "the same command resumes from there"
+        self._last = f"the last checkpoint in {self.folder} is that of round {round}; {resume}"
 
     def _stopped(self, number: int, frame: object) -> NoReturn:
         """MPI ends the ranks that are left when one has died."""

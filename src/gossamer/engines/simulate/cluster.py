@@ -56,7 +56,7 @@ class Problem(NamedTuple):
     observations: Observations | StreamsOf
     rounds: OneOrMore  #: one horizon or several, as they were asked for
     horizons: Integers  #: ascending, all different
-    order: OneOrMore  #: where those that were asked for are
+    order: OneOrMore  #: the positions of the requested ones
     wanted: Trials
     dtype: Precision
     saving: Checkpoints

@@ -26,7 +26,7 @@ LOOKS = 1000  # about half a millisecond: longer than a message takes between ra
 
 
 class Halo:
-    """Who of the other ranks' agents is heard here, and whom of ours the other ranks hear."""
+    """Which agents of other ranks send messages to this rank, and which of its agents send to other ranks."""
 
     def __init__(self, comm: Intracomm, bounds: list[int], neighbors: AnyArray) -> None:
         self.comm = comm
@@ -47,14 +47,14 @@ class Halo:
         _localize(neighbors, self.first, self.last, self.room, self.heard)
 
     def spread(self, own: AnyArray) -> AnyArray:
-        """What the agents of the halo have of something that every rank knows of its own agents."""
+        """The values of the agents of the halo, of a quantity that every rank knows for its own agents."""
         values = np.empty(len(self.heard), own.dtype)
         self.comm.Alltoallv([own[self.shared], self.sends], [values, self.receives])
         return values
 
     @property
     def rim(self) -> Integers:
-        """The chunks that have to wait for the halo: those that others hear, for links go both ways."""
+        """The chunks that have to wait for the halo: those that send to other ranks, since links go both ways."""
         return np.unique(self.shared // BLOCK)
 
 

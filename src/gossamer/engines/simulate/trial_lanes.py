@@ -34,7 +34,7 @@ MATRIX, PAIRWISE, BROADCAST = range(3)
 
 
 class TrialLinks(NamedTuple):
-    """Who mixes with whom: neighbors[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
+    """The links of the network: neighbors[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
 
     mixing: int  #: its place in MIXINGS
     starts: AnyArray
