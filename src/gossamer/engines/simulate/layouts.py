@@ -6,9 +6,10 @@ the same estimates to the last digit, so the choice is one of speed alone.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numba import get_num_threads
@@ -81,6 +82,10 @@ class Run:
                 one.go(range(first, min(first + some, self.trials)), advance)
 
 
+State = TypeVar("State", trial_lanes.Blocks, agent_lanes.Tasks)
+"""The arrays of the tasks that run at the same time."""
+
+
 class _NetworkLinks:
     """The network as the kernels take it, without the diagonal: rows of L sum to zero, so it says nothing new."""
 
@@ -104,7 +109,7 @@ class _NetworkLinks:
         return agent_lanes.chunk_links(self.network.links, self.width, self.dtype)
 
 
-class _LaneLayout:
+class _LaneLayout(ABC, Generic[State]):
     """One table's passes and horizons, in the form that the kernels take."""
 
     def __init__(self, run: Run, links: _NetworkLinks, table: Table, which: list[int]) -> None:
@@ -138,17 +143,42 @@ class _LaneLayout:
         for start in range(0, self.table.rounds, length):
             yield start if start else -1, min(start + length, self.table.rounds)
 
-    def iterates(self, work: AnyArray, stop: int) -> Iterator[tuple[AnyArray, AnyArray]]:
-        """Registers and estimates after round stop - 1: where they go, (trials, N, n), and they, (rows, lanes)."""
-        if self.records:
-            answers = np.empty_like(work[:, 0])
-            read_estimates(answers, work, self.pass_table.rows, stop - 1, scratch_for(work, 1))
-            yield from zip(
-                self.run.iterates[:, :, stop - 1], (*np.moveaxis(work, 1, 0), answers), strict=True
-            )
+    def wave(self, state: State, per_round: int, updates: int, advance: Advance) -> None:
+        """Play all rounds of some tasks; a round takes `per_round` observations and counts as `updates` updates."""
+        for start, stop in self.calls(per_round):
+            if not self.fused:
+                given = self.given(state, start, stop).astype(self.run.dtype, copy=False)
+                state = state._replace(given=given, origin=max(start, 0))
+            self.play(state, start, stop)
+            if self.records:
+                answers = np.empty_like(state.work[:, 0])
+                read_estimates(
+                    answers, state.work, self.pass_table.rows, stop - 1, scratch_for(state.work, 1)
+                )
+                rows = (*np.moveaxis(state.work, 1, 0), answers)
+                for kept, values in zip(self.run.iterates[:, :, stop - 1], rows, strict=True):
+                    self.record(kept, values, state)
+            advance((stop - max(start, 0)) * updates)
+        self.collect(state)
+
+    @abstractmethod
+    def given(self, state: State, start: int, stop: int) -> AnyArray:
+        """Return the observations of rounds start..stop of all tasks."""
+
+    @abstractmethod
+    def play(self, state: State, start: int, stop: int) -> None:
+        """Play rounds start..stop - 1 of all tasks."""
+
+    @abstractmethod
+    def record(self, kept: AnyArray, values: AnyArray, state: State) -> None:
+        """Put a register of all tasks, (rows, lanes), into `kept`, (trials, N, n)."""
+
+    @abstractmethod
+    def collect(self, state: State) -> None:
+        """Add the errors and estimates of all tasks to the run."""
 
 
-class TrialLanes(_LaneLayout):
+class TrialLanes(_LaneLayout[trial_lanes.Blocks]):
     """Blocks of trials side by side, one thread each."""
 
     def go(self, trials: range, advance: Advance) -> None:
@@ -165,16 +195,17 @@ class TrialLanes(_LaneLayout):
         # trial are drawn at once.
         width = threads if self.fused else apart * components
         for begin in range(0, len(tasks), width):
-            self._wave(tasks[begin : begin + width], lanes, trials.stop, advance)
+            state = self._begin(tasks[begin : begin + width], lanes, trials.stop)
+            agents = run.network.agents
+            self.wave(state, agents * lanes * state.lanes.size, agents * int(state.lanes.sum()), advance)
 
-    def _wave(self, tasks: list[tuple[int, int]], lanes: int, stop_trial: int, advance: Advance) -> None:
+    def _begin(self, tasks: list[tuple[int, int]], lanes: int, stop_trial: int) -> trial_lanes.Blocks:
         run, kind = self.run, self.run.dtype
         agents, count, horizons = run.network.agents, len(tasks), len(self.which)
-        width = [min(lanes, stop_trial - s) for _, s in tasks]
-        blocks = trial_lanes.Blocks(
+        return trial_lanes.Blocks(
             components=np.array([c for c, _ in tasks]),
             first_trials=np.array([run.first_trial + s for _, s in tasks]),
-            lanes=np.array(width),
+            lanes=np.array([min(lanes, stop_trial - s) for _, s in tasks]),
             work=aligned((count * agents, self.table.registers, lanes), kind),
             messages=aligned((2, count * agents, lanes), kind),
             given=np.empty((0, 0, lanes), kind),
@@ -185,34 +216,47 @@ class TrialLanes(_LaneLayout):
             by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents, lanes), kind),
         )
-        links = self.links.for_trials(run.method.mixing)
-        for start, stop in self.calls(agents * lanes * count):
-            if not self.fused:
-                firsts = blocks.first_trials.tolist()
-                drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in set(firsts)}
-                parts = [drawn[f][:, :, c].swapaxes(0, 1) for f, (c, _) in zip(firsts, tasks, strict=True)]
-                given = np.concatenate(parts).astype(kind, copy=False)
-                blocks = blocks._replace(given=given, origin=max(start, 0))
-            trial_lanes.play_blocks(blocks, start, stop, self.pass_table, links)
-            for kept, rows in self.iterates(blocks.work, stop):
-                for (c, s), size, values in zip(
-                    tasks, width, rows.reshape(count, agents, lanes), strict=True
-                ):
-                    kept[s : s + size, :, c] = values[:, :size].T
-            advance((stop - max(start, 0)) * agents * sum(width))
-        for k, (c, s) in enumerate(tasks):
-            trials = slice(s, s + width[k])
-            run.errors[self.which, trials] += blocks.by_trial[k, :, : width[k]]
-            for squares in blocks.by_agent[k]:  # one by one, so that the width of a block does not show
+
+    def _tasks(self, blocks: trial_lanes.Blocks) -> Iterator[tuple[int, slice]]:
+        """Yield the component and the trials of each block."""
+        starts = blocks.first_trials - self.run.first_trial
+        for c, s, size in zip(
+            blocks.components.tolist(), starts.tolist(), blocks.lanes.tolist(), strict=True
+        ):
+            yield c, slice(s, s + size)
+
+    def given(self, state: trial_lanes.Blocks, start: int, stop: int) -> AnyArray:
+        firsts, lanes = state.first_trials.tolist(), state.work.shape[2]
+        drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in set(firsts)}
+        components = state.components.tolist()
+        return np.concatenate(
+            [drawn[f][:, :, c].swapaxes(0, 1) for f, c in zip(firsts, components, strict=True)]
+        )
+
+    def play(self, state: trial_lanes.Blocks, start: int, stop: int) -> None:
+        links = self.links.for_trials(self.run.method.mixing)
+        trial_lanes.play_blocks(state, start, stop, self.pass_table, links)
+
+    def record(self, kept: AnyArray, values: AnyArray, state: trial_lanes.Blocks) -> None:
+        blocks = values.reshape(state.lanes.size, -1, values.shape[-1])
+        for (c, trials), block in zip(self._tasks(state), blocks, strict=True):
+            kept[trials, :, c] = block[:, : trials.stop - trials.start].T
+
+    def collect(self, state: trial_lanes.Blocks) -> None:
+        run = self.run
+        for k, (c, trials) in enumerate(self._tasks(state)):
+            size = trials.stop - trials.start
+            run.errors[self.which, trials] += state.by_trial[k, :, :size]
+            for squares in state.by_agent[k]:  # one by one, so that the width of a block does not show
                 run.per_agent[self.which] += squares
             if run.keep:
                 for position, h in enumerate(self.which):
-                    run.estimates[h, trials, :, c] = blocks.estimates[k, position, :, : width[k]].T
+                    run.estimates[h, trials, :, c] = state.estimates[k, position, :, :size].T
             if c == run.observations.components - 1:
                 run.finished[self.which, trials] = True
 
 
-class AgentLanes(_LaneLayout):
+class AgentLanes(_LaneLayout[agent_lanes.Tasks]):
     """Agents side by side: a thread for each trial that fits in its cache, all threads on a larger one."""
 
     def go(self, trials: range, advance: Advance) -> None:
@@ -220,28 +264,21 @@ class AgentLanes(_LaneLayout):
         agents = run.network.agents
         tasks = [(trial, c) for trial in trials for c in range(run.observations.components)]
         fits = agents * (self.table.registers + 7) * np.dtype(run.dtype).itemsize <= CACHE
-        trial_per_thread = fits and (len(tasks) >= threads or agents < threads * self.links.width)
+        self.trial_per_thread = fits and (len(tasks) >= threads or agents < threads * self.links.width)
         numbers = agents * (self.table.registers + 7 + len(self.which) * (1 + run.keep))
         most = min(STEP_WORK // (agents * self.table.rounds), IN_FLIGHT // numbers)
-        width = max(threads, most) if trial_per_thread else 1
-        links = self.links.for_agents
+        width = max(threads, most) if self.trial_per_thread else 1
         for begin in range(0, len(tasks), width):
-            self._wave(tasks[begin : begin + width], links, trial_per_thread, advance)
+            state = self._begin(tasks[begin : begin + width])
+            self.wave(state, agents * state.trials.size, agents * state.trials.size, advance)
 
-    def _wave(
-        self,
-        tasks: list[tuple[int, int]],
-        links: agent_lanes.ChunkLinks,
-        trial_per_thread: bool,
-        advance: Advance,
-    ) -> None:
+    def _begin(self, tasks: list[tuple[int, int]]) -> agent_lanes.Tasks:
         run, kind, width = self.run, self.run.dtype, self.links.width
         agents, count, horizons = run.network.agents, len(tasks), len(self.which)
         rows = count * _up(agents, width)
-        trials = np.array([run.first_trial + trial for trial, _ in tasks])
-        state = agent_lanes.Tasks(
+        return agent_lanes.Tasks(
             components=np.array([c for _, c in tasks]),
-            trials=trials,
+            trials=np.array([run.first_trial + trial for trial, _ in tasks]),
             work=aligned((rows, self.table.registers, width), kind),
             messages=aligned((2, rows, width), kind),
             given=np.empty((0, 0, agents), kind),
@@ -253,18 +290,29 @@ class AgentLanes(_LaneLayout):
             estimates=np.empty((count, horizons if run.keep else 0, agents), kind),
             first_agent=0,
         )
-        for start, stop in self.calls(agents * count):
-            if not self.fused:
-                drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
-                parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
-                state = state._replace(given=np.stack(parts).astype(kind, copy=False), origin=max(start, 0))
-            play = agent_lanes.play_trials if trial_per_thread else agent_lanes.play_agents
-            play(state, start, stop, self.pass_table, links, get_num_threads())
-            for kept, estimates in self.iterates(state.work, stop):
-                for (trial, c), values in zip(tasks, estimates.reshape(count, -1), strict=True):
-                    kept[trial, :, c] = values[:agents]
-            advance((stop - max(start, 0)) * agents * count)
-        for k, (trial, c) in enumerate(tasks):
+
+    def _tasks(self, state: agent_lanes.Tasks) -> Iterator[tuple[int, int]]:
+        """Yield the trial and the component of each task."""
+        trials = state.trials - self.run.first_trial
+        return zip(trials.tolist(), state.components.tolist(), strict=True)
+
+    def given(self, state: agent_lanes.Tasks, start: int, stop: int) -> AnyArray:
+        first = int(state.trials[0])
+        drawn = self.draw(range(first, int(state.trials[-1]) + 1), start, stop)
+        pairs = zip((state.trials - first).tolist(), state.components.tolist(), strict=True)
+        return np.stack([drawn[:, :, c, trial] for trial, c in pairs])
+
+    def play(self, state: agent_lanes.Tasks, start: int, stop: int) -> None:
+        play = agent_lanes.play_trials if self.trial_per_thread else agent_lanes.play_agents
+        play(state, start, stop, self.pass_table, self.links.for_agents, get_num_threads())
+
+    def record(self, kept: AnyArray, values: AnyArray, state: agent_lanes.Tasks) -> None:
+        for (trial, c), row in zip(self._tasks(state), values.reshape(state.trials.size, -1), strict=True):
+            kept[trial, :, c] = row[: self.run.network.agents]
+
+    def collect(self, state: agent_lanes.Tasks) -> None:
+        run = self.run
+        for k, (trial, c) in enumerate(self._tasks(state)):
             run.errors[self.which, trial] += state.by_trial[k]
             run.per_agent[self.which] += state.by_agent[k]
             if run.keep:
