@@ -24,7 +24,6 @@ from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.config.tables import ObservationsTable, RoundsTable
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.conversation import Conversation
-from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
@@ -52,7 +51,7 @@ def observed(method: Method) -> np.ndarray:
     return OBSERVATIONS.sample(SEED, range(ROUNDS), range(1), batches=batches)[..., 0]
 
 
-def node(method: Method, i: int) -> Core:
+def node(method: Method, i: int) -> Ledger | NodeForm:
     partners = None if method.mixing == "matrix" else random_partners(method.mixing, i)
     return NodeForm(tabulate(method, NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2, partners)
 
@@ -73,11 +72,11 @@ def random_partners(mixing: str, me: int) -> Partners:
     return pairwise if mixing == "pairwise" else broadcast
 
 
-def ledger(method: Method, i: int) -> Core:
+def ledger(method: Method, i: int) -> Ledger | NodeForm:
     return Ledger(ledger_program(method, NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2)
 
 
-def run(transports: list[Transport], cores: list[Core], observations: np.ndarray) -> np.ndarray:
+def run(transports: list[Transport], cores: list[Ledger | NodeForm], observations: np.ndarray) -> np.ndarray:
     """Run one agent per thread over opened transports, and return their estimates."""
     failures: list[BaseException] = []
 

@@ -30,8 +30,7 @@ import numpy as np
 
 from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.closing import ENDS
-from gossamer.agents.round.core import Core
-from gossamer.agents.round.ledger import standing_of
+from gossamer.agents.round.ledger import Ledger, standing_of
 from gossamer.agents.round.messages import Received
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
@@ -89,12 +88,12 @@ class Peer:
 
 
 class Conversation:
-    """Drives a core (a `Ledger`) over a transport, one round at a time."""
+    """Drives an agent's part of a method over a transport, one round at a time."""
 
     def __init__(
         self,
         me: int,
-        core: Core,
+        core: Ledger,
         transport: Transport,
         neighbors: tuple[int, ...],
         *,
