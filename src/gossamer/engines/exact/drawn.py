@@ -40,7 +40,7 @@ _MOST_PAIRS = 2_000_000
 """Largest number of pairs of edges whose weights depend on each other."""
 
 
-class Draw(ABC):
+class RandomExchange(ABC):
     """A random matrix L, drawn independently in every round.
 
     mean       (N, N) its expectation
@@ -59,7 +59,7 @@ class Draw(ABC):
         return np.asarray(self.mean @ (self.mean @ second.T).T)
 
 
-class PairwiseDraw(Draw):
+class PairwiseDraw(RandomExchange):
     """One edge ij at random: L = (e_i - e_j)(e_i - e_j)'/2."""
 
     def __init__(self, network: Network) -> None:
@@ -78,7 +78,7 @@ class PairwiseDraw(Draw):
         return found
 
 
-class BroadcastDraw(Draw):
+class BroadcastDraw(RandomExchange):
     """One agent i at random, to which its neighbors move: row j of L is (e_j - e_i)'/2 for each neighbor j."""
 
     def __init__(self, network: Network) -> None:
@@ -99,7 +99,7 @@ class BroadcastDraw(Draw):
         )
 
 
-class LossDraw(Draw):
+class LossDraw(RandomExchange):
     """Each message is lost with a probability, independently; who does not hear a neighbor leaves it out."""
 
     def __init__(self, network: Network, probability: float) -> None:
@@ -119,7 +119,7 @@ class LossDraw(Draw):
         return self.about_mean(second) + np.diag(self._spread * apart)
 
 
-class MatchingDraw(Draw):
+class MatchingDraw(RandomExchange):
     """All agents in pairs at random, of which each takes its mean; if their number is odd, one stays alone.
 
     Two given agents meet with probability 1/n, n = N - 1 rounded up to odd, and so do, given that, two others with
@@ -156,7 +156,7 @@ def _stars(second: Floats) -> Floats:
     return np.asarray(3 * n * second + outer + np.diag(second.sum() - n * (rows + columns) + n**2 * own))
 
 
-class DropoutDraw(Draw):
+class DropoutDraw(RandomExchange):
     """Each edge is there with a probability, independently, with the Metropolis weights of the round's degrees.
 
     The weights of two edges depend on each other if they share an agent or if an edge joins them.
@@ -264,7 +264,7 @@ def _laplacian(agents: int, edges: Integers, weights: Floats) -> csr_array:
     return csr_array((values, (rows, columns)), shape=(agents, agents))
 
 
-def draw_of(method: Method, network: Network | ChangingNetwork, faults: Faults | None) -> Draw:
+def draw_of(method: Method, network: Network | ChangingNetwork, faults: Faults | None) -> RandomExchange:
     """What a round draws at random; raises an error that says why there is no such draw."""
     if network.agents > MOST_AGENTS:
         raise Unsupported(
@@ -335,7 +335,9 @@ def exact_over_draws(
     )
 
 
-def _follow(table: Table, draw: Draw, observations: Observations, ends: Integers) -> tuple[Floats, Floats]:
+def _follow(
+    table: Table, draw: RandomExchange, observations: Observations, ends: Integers
+) -> tuple[Floats, Floats]:
     """(H, N) each: expected squared errors of the means alone, and of the noise alone, after the rounds `ends`."""
     registers, agents = table.registers, observations.agents
     expected = np.zeros((registers, agents, observations.mean.shape[1]))
@@ -377,7 +379,7 @@ def _bordered(moments: Floats, cross: Floats, own: Floats) -> Floats:
     return whole
 
 
-def _stepped(moments: Floats, step: Floats, sent: Floats, mixed: Floats, draw: Draw) -> Floats:
+def _stepped(moments: Floats, step: Floats, sent: Floats, mixed: Floats, draw: RandomExchange) -> Floats:
     """The second moments of the registers after a round, from those before it."""
     found = np.tensordot(step, np.tensordot(step, moments, (1, 1)), (1, 1))
     if not mixed.any() or not sent.any():
