@@ -91,7 +91,7 @@ def _ends(count: int, most: int) -> list[range]:
 
 def _is_user_defined(value: Observations) -> bool:
     """Return whether streams, or streams inside them, are of a class outside this package."""
-    inside = (each for each in vars(value).values() if isinstance(each, Observations))
+    inside = (stream for stream in vars(value).values() if isinstance(stream, Observations))
     return type(value).__module__.split(".")[0] != PACKAGE.name or any(map(_is_user_defined, inside))
 
 

@@ -178,7 +178,8 @@ def settings_of(cls: type) -> dict[str, Declared]:
 def _fields(cls: type) -> list[tuple[str, Any, Any]]:
     """Names, defaults and metadata of the fields of a class."""
     if dataclasses.is_dataclass(cls):
-        return [(f.name, _default(f, dataclasses.MISSING), f.metadata) for f in dataclasses.fields(cls)]
+        ordered = sorted(dataclasses.fields(cls), key=lambda f: bool(f.kw_only))  # as in the signature
+        return [(f.name, _default(f, dataclasses.MISSING), f.metadata) for f in ordered]
     return [(f.name, _default(f, msgspec.NODEFAULT), {}) for f in msgspec.structs.fields(cls)]
 
 

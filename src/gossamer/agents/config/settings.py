@@ -13,7 +13,7 @@ from gossamer import checks
 from gossamer.agents.config.declaration import Declaration, check, documented, settings_of
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.tables import AUTO as AUTO
-from gossamer.agents.config.tables import Member, in_file
+from gossamer.agents.config.tables import Member, StatisticSettings, in_file
 from gossamer.agents.config.values import check_endpoint as check_endpoint
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts, UnknownFacts
@@ -149,7 +149,7 @@ def _check_method(name: str, method: Method) -> None:
 
 @documented
 @dataclass(frozen=True)
-class AgentSettings:
+class AgentSettings(StatisticSettings):
     """The settings of one agent: its number, its neighbors, its method, its timeouts and its keys.
 
     Examples
@@ -178,9 +178,6 @@ class AgentSettings:
         ),
     ] = field(default_factory=UnknownFacts)
     dimension: int = in_file("observations.dimension")
-    variance: bool = in_file("statistics.variance")
-    covariance: bool = in_file("statistics.covariance")
-    extremes: bool = in_file("statistics.extremes")
     model: Annotated[
         FleetModel | None,
         Declaration(
@@ -189,9 +186,7 @@ class AgentSettings:
             omitted=None,
         ),
     ] = None
-    bins: tuple[float, ...] = in_file("statistics.bins")
     weighting: str = in_file("observations.weighting")
-    replicates: int = in_file("statistics.replicates")
     range: tuple[tuple[float, float], ...] = in_file("observations.range")
     outside: str = in_file("observations.outside")
     members: Annotated[int, Declaration("Number of agents in the fleet; 0 if unknown.", least=0)] = 0

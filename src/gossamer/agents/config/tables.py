@@ -5,7 +5,7 @@ A table's docstring is its comment in the file. Help pages of the command line l
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declaration, Declared, like, settings_of
@@ -454,3 +454,14 @@ SETTINGS = _settings()
 def in_file(key: str, default: object = REQUIRED, **changes: object) -> Any:
     """A dataclass field whose declaration and default are those of fleet.toml, unless given (see `like`)."""
     return like(SETTINGS[key], default, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticSettings:
+    """The settings that enable statistics, for `AgentSettings` and for `Layout`."""
+
+    variance: bool = in_file("statistics.variance")
+    covariance: bool = in_file("statistics.covariance")
+    extremes: bool = in_file("statistics.extremes")
+    bins: tuple[float, ...] = in_file("statistics.bins")
+    replicates: int = in_file("statistics.replicates")

@@ -49,7 +49,7 @@ class Overgrowth:
     def __init__(self, dimension: int) -> None:
         self.resets = 0
         self.doubted = False
-        self._found = False
+        self._overgrown = False
         self._credit = float(_MOST_RESETS)
         self._usual = np.full(dimension, np.inf)  # infinite: unknown
         self._before = np.full(dimension, np.inf)  # size of the flows when the agent began anew last
@@ -58,7 +58,7 @@ class Overgrowth:
     def note_drop(self, flow: Floats, own: Floats, answer: Floats) -> None:
         """Judge the flow (edge registers, n) of an edge that is dropped, of an agent with this mean and answer."""
         size = np.minimum(self._usual, self._size(own, answer))
-        self._found = self._found or bool(_dwarfs(np.abs(flow).max(axis=0), own, size).any())
+        self._overgrown = self._overgrown or bool(_dwarfs(np.abs(flow).max(axis=0), own, size).any())
 
     def look(self, flows: Floats, own: Floats, answer: Floats) -> None:
         """Judge all flows, shape (edges, edge registers, n)."""
@@ -67,7 +67,7 @@ class Overgrowth:
         grown = dwarfs & (largest > self._before / 2)
         self._needed = np.where(grown, _NEEDED * largest, self._needed)
         doubted = bool((dwarfs & (largest > self._needed)).any())
-        self._found = self._found or (doubted and self.doubted)
+        self._overgrown = self._overgrown or (doubted and self.doubted)
         self.doubted = doubted
         known = np.where(self._usual > 0.0, _GROWTH * self._usual, np.inf)
         self._usual = np.minimum(known, np.maximum(np.abs(answer), largest))
@@ -75,8 +75,8 @@ class Overgrowth:
 
     def begins_anew(self, flows: Floats) -> bool:
         """Whether the agent begins anew now."""
-        found, self._found = self._found, False
-        if not found or self._credit < 1.0:
+        overgrown, self._overgrown = self._overgrown, False
+        if not overgrown or self._credit < 1.0:
             return False
         self._credit -= 1.0
         self.resets += 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.config.tables import StatisticSettings
 from gossamer.agents.statistics.base import Membership, Metric, Statistic
 from gossamer.agents.statistics.covariance import Covariance
 from gossamer.agents.statistics.extremes import MinimumMaximum
@@ -47,17 +48,13 @@ _FAINTEST = 1e-6
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What is averaged; the fields are the settings of the same names that enable statistics."""
+class Layout(StatisticSettings):
+    """What is averaged; the fields are the settings of the same names."""
 
     dimension: int
-    variance: bool = False
-    bins: tuple[float, ...] = ()
     weighting: str = "agents"
-    replicates: int = 0
     range: tuple[tuple[float, float], ...] = ()
-    covariance: bool = False
-    extremes: bool = False
+    replicates: int = field(default=0, kw_only=True)
 
     @classmethod
     def of(cls, settings: AgentSettings) -> Layout:

@@ -72,10 +72,10 @@ class PairwiseDraw(RandomExchange):
     def moments(self, second: Floats) -> Floats:
         i, j = self._low, self._high
         apart = (second[i, i] + second[j, j] - second[i, j] - second[j, i]) / (4 * len(i))
-        found = np.zeros_like(second)
-        found[i, j] = found[j, i] = -apart
-        np.fill_diagonal(found, -found.sum(axis=1))
-        return found
+        result = np.zeros_like(second)
+        result[i, j] = result[j, i] = -apart
+        np.fill_diagonal(result, -result.sum(axis=1))
+        return result
 
 
 class BroadcastDraw(RandomExchange):
@@ -241,9 +241,9 @@ def _product(
     grids = np.ix_(*(np.arange(least, least + free + 1) for least, free in degrees))
     weights = [1.0 / (1.0 + np.maximum(grids[a], grids[b])) for a, b in pairs]
     value: Any = weights[0] ** 2 if square else weights[0] * (weights[1] if len(weights) > 1 else 1.0)
-    for place, (_, free) in enumerate(degrees):
+    for position, (_, free) in enumerate(degrees):
         shape = [1] * len(degrees)
-        shape[place] = -1
+        shape[position] = -1
         value = value * _binomial(free, alive).reshape(shape)
     return float(value.sum())
 
@@ -302,7 +302,7 @@ def exact_over_draws(
 ) -> Exact[Any, Any]:
     """Return the expected error over the streams and over everything that rounds draw at random."""
     horizons, one = horizons_of(rounds)
-    distinct, place = np.unique(horizons, return_inverse=True)
+    distinct, order = np.unique(horizons, return_inverse=True)
     draw = draw_of(method, network, faults)
     bias, variance = np.empty((2, len(distinct), network.agents))
     samples, messages = np.empty((2, len(distinct)))
@@ -316,7 +316,7 @@ def exact_over_draws(
         bias[which], variance[which] = _follow(table, draw, observations, ends)
         samples[which] = np.cumsum(table.batches)[ends - 1]
         messages[which] = draw.messages * np.cumsum(table.step_mixed.any(axis=1))[ends - 1]
-    pick: Any = (lambda values: values[0].item()) if one else (lambda values: values[place])
+    pick: Any = (lambda values: values[0].item()) if one else (lambda values: values[order])
     totals = bias.sum(axis=1), variance.sum(axis=1)
     return Exact(
         method=method,
@@ -331,7 +331,7 @@ def exact_over_draws(
         centralized_limit=pick(theory.centralized_limit(observations, distinct)),
         samples=pick(samples),
         messages=pick(np.rint(messages).astype(np.int64)),
-        agent_errors=(bias + variance)[0 if one else place],
+        agent_errors=(bias + variance)[0 if one else order],
     )
 
 
@@ -381,16 +381,16 @@ def _bordered(moments: Floats, cross: Floats, own: Floats) -> Floats:
 
 def _stepped(moments: Floats, step: Floats, sent: Floats, mixed: Floats, draw: RandomExchange) -> Floats:
     """The second moments of the registers after a round, from those before it."""
-    found = np.tensordot(step, np.tensordot(step, moments, (1, 1)), (1, 1))
+    result = np.tensordot(step, np.tensordot(step, moments, (1, 1)), (1, 1))
     if not mixed.any() or not sent.any():
-        return np.asarray(found)
+        return np.asarray(result)
     with_message = np.einsum("b,abij->aij", sent, moments)
     kept = np.einsum("ka,aij->kij", step, with_message)  # of the registers and the message, before mixing
     told = np.einsum("a,aij->ij", sent, with_message)
     crossed = np.stack([(draw.mean @ one.T).T for one in kept])  # E s m' L'
     quadratic = draw.moments(told)
     for k, m in product(range(len(mixed)), repeat=2):
-        found[k, m] += mixed[m] * crossed[k] + mixed[k] * crossed[m].T + mixed[k] * mixed[m] * quadratic
+        result[k, m] += mixed[m] * crossed[k] + mixed[k] * crossed[m].T + mixed[k] * mixed[m] * quadratic
     return (
-        np.asarray(found + found.transpose(1, 0, 3, 2)) / 2
+        np.asarray(result + result.transpose(1, 0, 3, 2)) / 2
     )  # rounding errors that are not symmetric would grow
