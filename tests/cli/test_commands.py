@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -144,3 +145,44 @@ def test_commands_translate_and_nested_commands_do(tmp_path):
     words = ["fleet", "init", "--topology", "path:2", "--out", str(out), "--weights", "heavy"]
     result = invoke(*words)
     assert str(result.exception).startswith("--weights must be")
+
+
+@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if entry.examples])
+def test_examples_on_help_pages_are_valid(name):
+    for example in COMMANDS[name].examples:
+        COMMANDS[name].load(name).make_context(name, shlex.split(example))
+
+
+def test_help_pages_show_no_types_of_python():
+    assert [name for name in COMMANDS if "list[" in invoke(name, "--help").output] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "completions"),
+    [
+        ("gossamer tu", 1, ["tune"]),
+        ("gossamer exact gri", 2, ["grid:10x10"]),
+        ("gossamer exact grid:3x3 -m anyt", 4, ["anytime-sda"]),
+    ],
+)
+def test_shells_complete_commands_networks_and_methods(words, place, completions, tmp_path):
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(place), "_GOSSAMER_COMPLETE": "complete_bash"}
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv = ['gossamer']; from gossamer.cli import main; main()",
+    ]
+    done = subprocess.run(
+        program, cwd=tmp_path, env=os.environ | asked, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == completions
+
+
+def test_files_and_the_last_of_several_methods_are_completed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").touch()
+    (tmp_path / "minutes.csv").touch()
+    (tmp_path / "mirror").mkdir()
+    assert options.methods("mi") == ["mine.py", "mirror/"]
+    assert options.networks("min") == ["mine.py", "minutes.csv"]
+    assert options.methods("sda d-m") == ["sda d-masg"]

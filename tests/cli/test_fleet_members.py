@@ -85,7 +85,7 @@ def test_the_roster_is_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(membership, "hand_over", heirs_of)
     gossamer("remove", "agent1", "--keep")
     gossamer("replace", "agent3")
-    shown = gossamer("roster", path)
+    shown = gossamer("roster", "-f", path)
     assert shown.exit_code == 0
     assert "gossamer: epoch 3, 3 agents, 2 edges" in shown.output
     assert "fleet/fleet.roster: epoch 3, the signature of the fleet's authority is good" in shown.output

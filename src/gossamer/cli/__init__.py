@@ -18,45 +18,68 @@ COMMANDS = {
     "network": Entry(
         "core:network",
         "Describe a network: size, degrees, eigenvalues, k*, and the rounds that averaging on it takes.",
+        ("grid:10x10", "roads.graphml --plot roads.png"),
     ),
     "exact": Entry(
-        "core:exact", "Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling."
+        "core:exact",
+        "Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling.",
+        ("grid:10x10 -T 100,1000", "path:50 -m sda --plot error.png"),
     ),
     "simulate": Entry(
-        "core:simulate", "Simulate trials; also show the exact error if it can be computed within a second."
+        "core:simulate",
+        "Simulate trials; also show the exact error if it can be computed within a second.",
+        ("grid:10x10 -T 500 --loss 0.3", "cycle:30 --crash 3@100 --csv errors.csv"),
     ),
     "compare": Entry(
         "core:compare",
         "Compare methods on one or more networks, with theoretical bounds and the limits that no method can beat.",
+        ('grid:10x10 path:50 -m "sda anytime-sda dsg"', "star:40 -T 10:1000 --plot curves.pdf"),
     ),
-    "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes needed for a target error."),
+    "tune": Entry(
+        "core:tune",
+        "Choose the parameters of a method that minimize its exact error.",
+        ("path:20 -m sda -T 500", "grid:10x10 --parameters smoothing"),
+    ),
+    "plan": Entry(
+        "core:plan",
+        "Find the rounds, samples, messages and bytes needed for a target error.",
+        ("grid:10x10 --target 0.01", "cycle:50 star:50 -e 1e-2,1e-3"),
+    ),
     "partition": Entry(
-        "cluster:partition", "Divide a network into parts, one file each, for the ranks of a cluster."
+        "cluster:partition",
+        "Divide a network into parts, one file each, for the ranks of a cluster.",
+        ("grid:4000x4000 --parts 4 --out parts", "roads.graphml --parts 8 --out parts"),
     ),
     "reproduce": Entry(
         "reproduce:reproduce",
         "Regenerate the paper's figures, exactly and by simulation, and check each of its claims.",
+        ("", "--quick --figure 2"),
     ),
     "warmup": Entry("warmup:warmup", "Compile everything ahead of time, on all cores."),
     "estimate": Entry(
         "applications:estimate",
         "Estimate one parameter vector at every sensor, and compare with earlier methods and the limit.",
+        ("grid:5x5 -T 100,1000", "grid:5x5 --trials 50 --json"),
     ),
     "evaluate-policy": Entry(
         "applications:evaluate_policy",
         "Evaluate a policy with agents that see only their own rewards; compare with temporal differences.",
+        ("grid:3x3 -T 1000", "cycle:10 --trials 50 --plot values.png"),
     ),
     "learn": Entry(
         "learning:learn",
         "Fit one model at every agent to the samples of all agents; compare with stochastic gradients.",
+        ("grid:5x5 --family poisson -T 1000", "grid:3x3 --loss 0.2 --no-rivals"),
     ),
     "agent": Entry(
         "fleet_run:agent",
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
+        ("fleet/fleet.toml --id pump", "fleet/fleet.toml --id pump --source follow:pump.csv"),
     ),
     "dashboard": Entry(
         "dashboard:dashboard",
         "Open a playground in the browser to watch methods run and interfere with them, or watch a fleet.",
+        ("--open", "fleet/fleet.toml --port 8080"),
     ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
     "store": Entry("store:store_app", "Check, back up and restore the store of an agent."),
@@ -75,7 +98,6 @@ def build() -> typer.Typer:
         cls=group_of(COMMANDS),
         help=SUMMARY,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -55,10 +55,11 @@ def _flag(param: Click) -> str | None:
 
 
 class Entry(NamedTuple):
-    """A command as shown in the list of commands, and its location: `module:name` inside `gossamer.cli`."""
+    """A command as shown in the list of commands, its location `module:name` inside `gossamer.cli`, and examples."""
 
     location: str
     summary: str
+    examples: tuple[str, ...] = ()
 
     def load(self, name: str) -> Click:
         """Import the command and return it ready to run."""
@@ -66,7 +67,8 @@ class Entry(NamedTuple):
         loaded = getattr(import_module(f"gossamer.cli.{module}"), attribute)
         if not isinstance(loaded, typer.Typer):
             function, loaded = loaded, typer.Typer(add_completion=False)
-            loaded.command(name, cls=FlagCommand)(function)
+            shown = "\n\n".join(f"gossamer {name} {example}" for example in self.examples)
+            loaded.command(name, cls=FlagCommand, epilog=f"Examples:\n\n{shown}" if shown else None)(function)
         command = typer.main.get_command(loaded)
         command.name = name
         return command

@@ -310,6 +310,31 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
     return wide(rows, few(sorted({record["rounds"] for record in records}), 5))
 
 
+def tune(
+    graph: Graph,
+    method: MethodName = "anytime-sda",
+    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Number of rounds, for example 1500.")] = 1500,
+    parameters: Annotated[
+        str | None,
+        typer.Option(help="Parameters to choose, separated by commas: burn_in,step_size; all by default."),
+    ] = None,
+    spread: Spread = 10.0,
+    std: Std = None,
+    data: Data = None,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """Choose the parameters of a method that minimize its exact error."""
+    net, obs = parse_problem(graph, weights, spread, std, seed, data)
+    names = None if parameters is None else [name.strip() for name in parameters.split(",")]
+    tuned = gs.tune(parse_method(method), gs.Network.of(net), obs, rounds, names)
+    columns = ["method", "rounds", "before", "total_error", "over_limit"]
+    present(tuned, title=tuned.title, as_json=as_json, csv=csv, plot=plot, columns=columns)
+
+
 def plan(
     graph: Graphs,
     target: Annotated[

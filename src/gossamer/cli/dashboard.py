@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,6 +46,7 @@ def dashboard(
         refuse("metrics", "without a fleet")
     server = server_of(fleet, metrics, host, port)
     print(server.address, flush=True)
+    print("press Ctrl-C to stop", file=sys.stderr, flush=True)
     if open_:
         webbrowser.open(server.address)
     server.run()

@@ -158,7 +158,7 @@ def push(
 
 
 def roster(
-    fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
+    fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Show the members, edges, epoch and former members of a fleet, and check the signature of the roster."""
     from gossamer.agents.membership.changes import signed_roster

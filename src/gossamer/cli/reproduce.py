@@ -26,7 +26,9 @@ COLORS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "r
 def reproduce(
     figure: Annotated[
         list[str] | None,
-        typer.Option("--figure", "-f", help="Only this figure (repeat for more); all by default."),
+        typer.Option(
+            "--figure", "-f", help="Only this figure (repeat for more); all by default.", metavar="NUMBER"
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Use smaller networks and fewer runs, which takes seconds.")
