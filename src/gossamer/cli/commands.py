@@ -69,8 +69,11 @@ class Entry(NamedTuple):
             function, loaded = loaded, typer.Typer(add_completion=False)
             shown = "\n\n".join(f"gossamer {name} {example}" for example in self.examples)
             loaded.command(name, cls=FlagCommand, epilog=f"Examples:\n\n{shown}" if shown else None)(function)
-        command = typer.main.get_command(loaded)
+        command: Click = typer.main.get_command(loaded)
         command.name = name
+        for param in command.params:
+            if param.nargs == -1:  # Typer would show "list[str]"
+                param.display_type_rich = lambda ctx: "<str> ..."
         return command
 
 

@@ -58,9 +58,7 @@ Graph = Annotated[
 ]
 Graphs = Annotated[
     list[str],
-    typer.Argument(
-        help=f"One or more networks: {EXAMPLES}, or files.", metavar="GRAPH...", autocompletion=networks
-    ),
+    typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.", autocompletion=networks),
 ]
 Weights = Annotated[
     str,
