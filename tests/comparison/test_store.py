@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import pathlib
+import subprocess
 import sys
 import types
 
@@ -332,6 +334,26 @@ def test_typed_code_whose_globals_cannot_be_hashed_is_refused(tmp_path, monkeypa
     ):
         gs.compare("sda", NETS["path"], place.Typed(np.arange(6.0)), 20, store=tmp_path)
     assert len(gs.compare("sda", NETS["path"], place.Typed(np.arange(6.0)), 20).rows) == 1
+
+
+READING = """
+import os, pathlib, sys
+from gossamer.comparison.store import Store
+
+store = Store(pathlib.Path(sys.argv[1]), {"rounds": int})
+store.write("a", [(5,)], {})
+before = len(os.listdir("/proc/self/task"))
+assert store.read("a").rows == [(5,)]
+sys.exit(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.skipif(
+    not pathlib.Path("/proc/self/task").exists(), reason="counts the threads of a process on Linux"
+)
+def test_reading_starts_no_threads(tmp_path):
+    """A thread of Arrow that is busy when the interpreter exits aborts the process after its work is done."""
+    assert subprocess.run([sys.executable, "-c", READING, str(tmp_path)], check=False).returncode == 0
 
 
 def test_a_store_is_a_folder():

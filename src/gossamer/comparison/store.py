@@ -71,10 +71,10 @@ class Store:
             return None
         try:
             content = verified((self.folder / f"{key}.parquet").read_bytes())
-            table = self.parquet.read_table(self.arrow.BufferReader(content), schema=self.schema)
-            metadata = json.loads(
-                self.parquet.read_metadata(self.arrow.BufferReader(content)).metadata[_METADATA]
-            )
+            # Without Arrow's threads: one that is still busy when the interpreter exits aborts the process.
+            with self.parquet.ParquetFile(self.arrow.BufferReader(content), pre_buffer=False) as file:
+                table = file.read(columns=self.schema.names, use_threads=False).cast(self.schema)
+                metadata = json.loads(file.metadata.metadata[_METADATA])
         except (OSError, ValueError, KeyError, self.arrow.ArrowException):
             self.damaged.append(key)
             return None
