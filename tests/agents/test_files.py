@@ -136,6 +136,22 @@ def test_what_an_agent_reads_is_checked(made: Path, name: str, spoil: Callable[[
         start(made)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("name", ["mine.py", ""], ids=["file", "folder"])
+def test_code_of_another_user_is_not_run(tmp_path: Path, name: str) -> None:
+    """Not by root either, for whom the owner of a folder is otherwise as good as root."""
+    from gossamer.agents.config.method import build_method
+    from gossamer.agents.config.tables import MethodTable
+
+    (tmp_path / "mine.py").write_text("raise SystemExit('the code ran')\n")
+    os.chown(tmp_path, 54321, 54321)
+    os.chown(tmp_path / name, 54321, 54321)
+    with pytest.raises(
+        InvalidInput, match=r"must belong to root or to the user that runs this.*got user 54321"
+    ):
+        build_method(MethodTable(name="mine.py:Mine"), tmp_path)
+
+
 @pytest.mark.parametrize("spoil", [link, loosen])
 def test_the_code_of_a_method_is_checked(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     from gossamer.agents.config.method import build_method

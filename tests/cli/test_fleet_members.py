@@ -163,3 +163,28 @@ def test_a_topology_on_hosts_is_numbered_in_their_order(
     assert [n.id for n in given.settings("east", Path(f"in-{words[1]}")).neighbors] == [0, 7]
     done = gossamer("init", "--topology", "path:5", "--hosts", "hosts.txt", "--out", "other")
     assert "hosts must have a line for each of the 5 agents of this topology, got 4" in str(done.exception)
+
+
+def test_commands_that_look_at_a_fleet_run_none_of_its_code(path: Path) -> None:
+    """The file of a method is code; a fleet that belongs to someone else may name any."""
+    ran = path.parent / "ran"
+    (path.parent / "evil.py").write_text("open('fleet/ran', 'w').close()\nraise SystemExit('the code ran')\n")
+    text = path.read_text()
+    start, end = text.index("[method]"), text.index("[", text.index("[method]") + 1)
+    path.write_text(text[:start] + '[method]\nname = "evil.py:M"\n\n' + text[end:])
+    for words in (
+        ("roster",),
+        ("renew", path),
+        ("link", "agent0", "agent2"),
+        ("unlink", "agent0", "agent2"),
+        ("targets", "--metrics-port", 9464),
+        ("bundle", "agent1"),
+        ("status", path),
+    ):
+        result = gossamer(*words)
+        assert not ran.exists(), words
+        assert result.exit_code == 0 or words[0] == "status", result.output
+    assert Fleet.read(path).epoch == 3  # the changes were made
+    with pytest.raises(SystemExit, match="the code ran"):
+        Fleet.read(path, load=True)
+    assert ran.exists()

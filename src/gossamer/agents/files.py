@@ -78,6 +78,22 @@ def check(paths: Iterable[Path]) -> None:
                 _check_file(path, status, os.fstat(folder))
 
 
+def check_code(path: Path) -> None:
+    """Raise unless a file, and its folder, belong to root or to the user that runs this process.
+
+    Elsewhere the owner of the folder is trusted as well; but what is in this file will be run.
+    """
+    check([path])
+    for owned in (path.parent, path):
+        with suppress(FileNotFoundError):
+            owner = owned.stat().st_uid
+            if owner not in (0, os.geteuid()):
+                raise InvalidInput(
+                    f"{owned} must belong to root or to the user that runs this, user {os.geteuid()}, because its code "
+                    f"is run, got user {owner}; run this as that user, or `chown` it"
+                )
+
+
 def make_folder(path: Path) -> None:
     """Create a folder that only its owner can write, unless it exists; raise if others can write to it."""
     with suppress(FileExistsError):

@@ -96,7 +96,7 @@ def up(
         metrics_host=metrics_host,
         insecure=insecure,
         level=level_of(log_level),
-        faults=agent_faults(Fleet.read(fleet), **faults),
+        faults=agent_faults(Fleet.read(fleet, load=True), **faults),
     )
     screen = console()
     if insecure:
@@ -282,7 +282,7 @@ def _become_agent(
     from gossamer.cli.faults import agent_faults
 
     # Mistakes are reported here as plain text; from then on, everything is JSON.
-    definition = Fleet.read(fleet)
+    definition = Fleet.read(fleet, load=True)
     me = definition.member(id_)
     definition.settings(me.id, fleet.parent, insecure=insecure)
     definition.source(me.id, source, others["end"])

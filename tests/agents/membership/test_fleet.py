@@ -431,7 +431,7 @@ def test_no_table_of_the_method_is_needed_at_all(path: Path) -> None:
 )
 def test_a_method_that_cannot_be_used_is_refused(path: Path, text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message) as error:
-        Fleet.read(set_method(path, f"[method]\n{text}"))
+        Fleet.read(set_method(path, f"[method]\n{text}"), load=True)
     assert str(path) in str(error.value)
 
 

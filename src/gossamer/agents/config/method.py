@@ -40,12 +40,17 @@ def method_table(method: Method | str, facts: SpectralFacts) -> MethodTable:
     return MethodTable(name=method.name, parameters=chosen)
 
 
+def is_file(table: MethodTable) -> bool:
+    """Whether the method is in a file of its own."""
+    return ".py:" in table.name
+
+
 def build_method(table: MethodTable, directory: Path | None = None) -> Method:
     """The method itself; a file is looked for in `directory`, where fleet.toml is."""
     known: list[str] = []
     try:
-        if ".py:" in table.name:
-            files.check([(directory or Path()) / table.name.rpartition(":")[0]])
+        if is_file(table):
+            files.check_code((directory or Path()) / table.name.rpartition(":")[0])
         kind = load_class(table.name, directory)
         known = parameters(kind)
         # TOML has no None, so a gain of 0 stands for it in methods whose gain is optional.

@@ -212,7 +212,7 @@ class _Forker:
             files = [(entry.name, entry.stat()) for entry in os.scandir(self._path.parent) if entry.is_file()]
             stamp = sorted((name, facts.st_mtime_ns, facts.st_size, facts.st_ino) for name, facts in files)
             if self._read[0] != stamp:
-                self._read = (stamp, Fleet.read(self._path))
+                self._read = (stamp, Fleet.read(self._path, load=True))
         except (OSError, InvalidInput):
             return None
         return self._read[1]

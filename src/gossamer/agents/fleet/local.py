@@ -91,7 +91,7 @@ class LocalFleet:
         self, path: str | Path, only: str | None = None, *, restart: bool = True, **options: Any
     ) -> None:
         self.path = path = Path(path)
-        self.fleet = Fleet.read(path)
+        self.fleet = Fleet.read(path, load=True)
         self.members = self.fleet.agents if only is None else self.fleet.some(only)
         self.killed: list[str] = []
         self._restart = restart

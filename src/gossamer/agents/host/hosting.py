@@ -78,7 +78,7 @@ class Hosted:
         self._task: asyncio.Task[None] | None = None
         self.on_look: Callable[[], None] = lambda: None  # called whenever files are checked
         self.ended = asyncio.Event()
-        self.reloader = reloader = Reloader(options, fleet or Fleet.read(self._path))
+        self.reloader = reloader = Reloader(options, fleet or Fleet.read(self._path, load=True))
         reloader.left = self.ended.set
         self.name = reloader.me.name
         try:

@@ -102,7 +102,7 @@ async def run(
     stopping = Stopping()
     if options.guarded:
         stopping.ask_when_standard_input_ends()
-    fleet = fleet or Fleet.read(Path(options.fleet))
+    fleet = fleet or Fleet.read(Path(options.fleet), load=True)
     me = fleet.member(options.agent)
     logs.set_agent(me.name)
     if options.guarded and (options.source or me.source) == "-":

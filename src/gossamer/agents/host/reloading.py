@@ -171,7 +171,7 @@ class Reloader:
         try:
             logs.reopen()
             self.reopen()
-            fleet = Fleet.read(self._path)
+            fleet = Fleet.read(self._path, load=True)
         except Exception as error:  # whatever is wrong with the files, the agent must go on
             log.error("the new fleet.toml is invalid, so the old settings stay: %s", error)
             return

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer.agents.config.members import Edge, RosterMember
-from gossamer.agents.config.method import build_method, method_table
+from gossamer.agents.config.method import build_method, is_file, method_table
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.parsing import named_as_in_the_file, parse, table_of
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls
@@ -111,7 +111,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
             math.isclose(edge.weight, made.weights[edge.a][edge.b]) for edge in weighted
         ):
             made = msgspec.structs.replace(made, edges=weighted)
-        made.check(directory)
+        made.check(directory, load=True)
         return made
 
     def with_(self, **changes: object) -> Fleet:
@@ -151,10 +151,11 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # -- reading -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: Path) -> Fleet:
+    def read(cls, path: Path, *, load: bool = False) -> Fleet:
         """Read and check a fleet.toml; a mistake is reported with the field it is in.
 
-        If the roster next to it is newer, the members and edges are those of the roster.
+        If the roster next to it is newer, the members and edges are those of the roster. A method's own file is code,
+        which is imported only with `load`: to look at a fleet is not to run it.
         """
         fleet = parse(path, cls, FORMAT)
         roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
@@ -162,17 +163,18 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if roster is not None and newer:
             fleet = fleet.with_roster(roster)
         try:
-            fleet.check(path.parent)
+            fleet.check(path.parent, load=load)
         except (InvalidInput, Unsupported) as error:
             agents = f", with the agents of {roster_path(path)}" if newer else ""
             raise InvalidInput(f"{path}{agents}: {error}") from None
         return fleet
 
-    def check(self, directory: Path | None = None) -> None:
-        """Raise for the first field that cannot be used."""
+    def check(self, directory: Path | None = None, *, load: bool = False) -> None:
+        """Raise for the first field that cannot be used; a method's own file is checked only with `load`."""
         self._listed().check()
         self.check_values()
-        method = self.deployed(directory)
+        known = load or not is_file(self.method)
+        method = self.deployed(directory) if known else AnytimeSDA("local")
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
             if not agent.source.startswith("csv:"):  # whose file need not be on this machine
@@ -181,7 +183,8 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 except InvalidInput as error:
                     parent = f"agents[{k}]" if error.parameter in ("source", "end") else f"agents[{k}].source"
                     raise error.inside(parent, ("source", "end")) from None
-        self._check_method(method)
+        if known:
+            self._check_method(method)
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
