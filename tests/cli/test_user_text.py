@@ -18,6 +18,7 @@ from tests.support.commands import invoke, run
 from gossamer import progress
 from gossamer.cli import main, output, reproduce
 from gossamer.cli.fleet_table import fleet_table
+from gossamer.cli.output import write_csv
 from gossamer.cli.warmup import Steps
 
 NASTY = "10:100:10 [kg] [/s] [bold]x[/bold] :smile:"
@@ -153,3 +154,12 @@ def test_in_json_mode_the_path_is_confirmed_on_standard_error(tmp_path):
     result = invoke(*words, "--plot", tmp_path / "p.png")
     assert json.loads(result.stdout)[0]["rounds"] == 20
     assert f"written to {tmp_path / 'p.png'}" in result.stderr
+
+
+def test_no_cell_of_an_exported_table_is_a_formula(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    write_csv(
+        [{"name": "=cmd|' /C calc'!A1", "loss": -0.5, "note": "-"}, {"name": "@x", "loss": 1, "note": "a"}],
+        path,
+    )
+    assert path.read_text().splitlines() == ["name,loss,note", "'=cmd|' /C calc'!A1,-0.5,-", "'@x,1,a"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import contextlib
 import json
 import shlex
 
@@ -74,6 +76,72 @@ def test_copied_python_and_commands_give_the_numbers_of_the_page(name, tmp_path,
         records = json.loads(run_command(*words, "--json"))
         assert [record["total_error"] for record in records] == header["error"]
         assert [record["rounds"] for record in records] == scenario.horizons
+
+
+POISON = [
+    "__import__('os').system('id')",
+    "1) or print(1",
+    "1\nimport os",
+    "'\"\\",
+    "nan",
+    "1;2",
+    "--csv=x",
+    "$(id)",
+    "é=1",
+]
+
+
+def shape(python: str) -> str:
+    """The syntax tree without constants (also negative numbers and lists of them) and names of arguments."""
+    tree = ast.parse(python)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword):
+            node.arg = "" if node.arg and node.arg.isidentifier() else node.arg
+        for field, value in ast.iter_fields(node):
+            values = (
+                [ast.Constant(0) if _constant(v) else v for v in value] if isinstance(value, list) else value
+            )
+            setattr(node, field, ast.Constant(0) if _constant(value) else values)
+    return ast.dump(tree)
+
+
+def _constant(node: object) -> bool:
+    try:
+        ast.literal_eval(node)  # type: ignore[arg-type]
+    except (ValueError, TypeError, SyntaxError):
+        return False
+    return isinstance(node, ast.AST)
+
+
+@pytest.mark.parametrize("poison", POISON)
+def test_links_and_files_put_nothing_but_constants_into_code(poison):
+    """A poisoned link is refused, or is a text in code that has the shape of that of a clean one."""
+    states = [
+        ({"network": "mobile:12,radius={}"}, "0.4"),
+        ({"network": "mobile:{},radius=0.4"}, "12"),
+        ({"network": "mobile:12,{}=0.4"}, "radius"),
+        ({"network": "matchings:{}"}, "12"),
+        ({"network": "dropout:{},alive=0.4"}, "grid:3x3"),
+        ({"network": "dropout:grid:3x3,alive={}"}, "0.4"),
+        ({"network": "switching:{}+star:8,every=3"}, "path:8"),
+        ({"network": "switching:path:8+star:8,every={}"}, "3"),
+        ({"network": "{}"}, "grid:3x3"),
+        ({"network": "file", "weights": "file", "file": ["{}", EDGES]}, "towns.edges"),
+        ({"network": "grid:3x3", "methods": [["sda", {"{}": 3}]]}, "burn_in"),
+        ({"network": "grid:3x3", "means": "{}"}, "uniform"),
+        ({"network": "grid:3x3", "noise": "{}"}, "gaussian"),
+        ({"network": "grid:3x3", "weights": "{}"}, "metropolis"),
+    ]
+    for state, clean in states:
+        text = json.dumps(state)
+        poisoned = json.loads(text.replace("{}", json.dumps(poison)[1:-1]))
+        expected = shape(to_python(Scenario.of(json.loads(text.replace("{}", clean)))))
+        with contextlib.suppress(gs.GossamerError):
+            scenario = Scenario.of(poisoned)
+            assert shape(to_python(scenario)) == expected
+            graph = shlex.split(command_of(scenario))[2]
+            assert not graph.startswith("-")
+            assert graph.removeprefix("./") == (poison if "file" in state else poisoned["network"])
 
 
 def test_code_is_what_a_person_would_write():

@@ -71,6 +71,7 @@ def server_of(
 def command_of(scenario: Scenario) -> str:
     """Return the commands, one per method, that reproduce what the playground shows."""
     graph = scenario.file[0] if scenario.network == "file" and scenario.file else scenario.network
+    graph = f"./{graph}" if graph.startswith("-") else graph  # a file's name must not be taken for an option
     words = ["--rounds", f"{scenario.first}:{scenario.rounds}", "--trials", "1", "--seed", f"{scenario.seed}"]
     words += ["--spread", repr(scenario.spread)]
     if scenario.noise != "bernoulli":

@@ -163,7 +163,13 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
     with writing(path), path.open("w", newline="") as file:
         writer = csv_module.DictWriter(file, fieldnames=list(records[0]) if records else [])
         writer.writeheader()
-        writer.writerows({k: plain(v) for k, v in record.items()} for record in records)
+        writer.writerows({k: _cell(plain(v)) for k, v in record.items()} for record in records)
+
+
+def _cell(value: object) -> object:
+    """A cell that no spreadsheet takes for a formula, whatever file or name its text came from."""
+    formula = isinstance(value, str) and len(value) > 1 and value[0] in "=+-@\t\r"
+    return f"'{value}" if formula else value
 
 
 def writable(path: Path | None) -> Path | None:

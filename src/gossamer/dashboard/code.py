@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import keyword
+import math
 from collections.abc import Mapping
 
 import gossamer as gs
 from gossamer.dashboard.scenario import HORIZONS, Scenario
+from gossamer.errors import InvalidInput
 from gossamer.networks.names import split_name
 
 MEANS = {
@@ -66,15 +69,33 @@ def _network(scenario: Scenario) -> str:
         return f"gs.Network.from_edges({network.agents}, {network.edges.tolist()}, {weights!r})"
     kind, rest = split_name(text)
     first, *others = (rest or "").split(",")
-    named = [f"{part.split('=')[0].strip()}={part.split('=')[1].strip()}" for part in others if "=" in part]
+    named = [_argument(part) for part in others if "=" in part]
     if kind in ("mobile", "matchings"):
-        return f"gs.ChangingNetwork.{kind}({', '.join([first, *named, f'seed={seed}'])})"
+        return f"gs.ChangingNetwork.{kind}({', '.join([_number(first), *named, f'seed={seed}'])})"
     if kind == "dropout":
         return f"gs.ChangingNetwork.dropout({', '.join([_by_name(first, seed), *named, f'seed={seed}'])})"
     if kind == "switching":
         bases = ", ".join(_by_name(base, seed) for base in first.split("+"))
         return f"gs.ChangingNetwork.switching({', '.join([f'[{bases}]', *named])})"
     return _by_name(text, seed, weights)
+
+
+def _argument(text: str) -> str:
+    """A part NAME=NUMBER of a network's name as an argument: it comes from a link, and must not be more than that."""
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise InvalidInput(f"a network's options are NAME=NUMBER, got {text!r}", parameter="network")
+    return f"{name}={_number(value)}"
+
+
+def _number(text: str) -> str:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InvalidInput(f"a network's options are numbers, got {text!r}", parameter="network")
+    return repr(int(value)) if text.strip().isdecimal() else repr(value)
 
 
 def _by_name(text: str, seed: int, weights: str = "metropolis") -> str:
