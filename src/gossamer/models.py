@@ -7,8 +7,9 @@ l'' (`families.py`). Over the rows of an agent, with weights w (1, unless old ro
     v = sum of w l''      s = sum of w l'' eta^2      J = sum of w^2 l'^2 x x'
     q_j = sum of w^4 (a_j'x l')^4                     d_j = sum of w^2 (a_j'x)^4 l''^2
 
-are averaged over the network (with several predictors, Kronecker products of these). An agent that holds the averages
-solves (A + n ridge) theta = c - g: Newton's step for the rows of all agents. Averaging is linear and treats every
+are averaged over the network (with several predictors, Kronecker products of these), and, for a summary, deviances,
+Pearson's statistics, losses and labels. An agent that holds the averages solves (A + n ridge) theta = c - g: Newton's
+step for the rows of all agents. Averaging is linear and treats every
 component alike, so a row has one weight in all of them, and the averages also say how far the rows are from where they
 were linearized:
 
@@ -50,6 +51,10 @@ STEP = 1.5
 CLOSE = 1e-7
 """An error of linearization, in standard errors, that is not worth moving rows for."""
 
+FINE = 1e-5
+"""Rows are also moved while the step from where they are is longer, in standard errors, so that sums of nonlinear
+functions of theta are those of the estimate."""
+
 FAR = 1.0
 """Beyond this error of linearization, in standard errors, the Huber loss is replaced by parabolas above it."""
 
@@ -77,11 +82,15 @@ _LEAST = 1e-10
 
 class SumLayout(NamedTuple):
     """Where the averaged sums lie in a vector: n, v, s, u, c, g, A, and with `meat` the number of contradicted labels,
-    the sum of w^2, J, d and q."""
+    the sum of w^2, J, d and q; then those of a summary."""
 
     size: int
     intercepts: int = 0  #: how many of theta's numbers are intercepts, the last of each predictor
     meat: bool = False
+    figures: int = (
+        0  #: how many numbers the rows let go, `Family.figures` and `Family.indicators` are; 0: no summary
+    )
+    expected: bool = False  #: whether the expected curvature is summed, because it is not the observed one
 
     @property
     def packed(self) -> int:
@@ -100,6 +109,11 @@ class SumLayout(NamedTuple):
     @property
     def components(self) -> int:
         """How many numbers a message carries."""
+        return self.summarized + self.figures + (self.packed if self.expected else 0)
+
+    @property
+    def summarized(self) -> int:
+        """Where the sums of a summary begin: rows let go, figures, indicators, and the expected curvature."""
         return self.plain + (2 + self.packed + 2 * self.size if self.meat else 0)
 
     @property
@@ -111,7 +125,8 @@ class SumLayout(NamedTuple):
     def powers(self) -> Floats:
         """(components,) which power of its weight a row has in each."""
         column = np.arange(self.components)
-        return np.where(column <= self.plain, 1.0, np.where(column < self.spreads + self.size, 2.0, 4.0))
+        inner = np.where(column < self.spreads + self.size, 2.0, 4.0)
+        return np.where((column <= self.plain) | (column >= self.summarized), 1.0, inner)
 
     def counts(self, held: Floats) -> Floats:
         return held[..., 0]
@@ -138,6 +153,16 @@ class SumLayout(NamedTuple):
     def scores(self, held: Floats) -> Floats:
         """(..., p, p) J, the squared scores."""
         return unpack(held[..., self.plain + 2 : self.spreads], self.size)
+
+    def summary(self, held: Floats) -> Floats:
+        """(..., figures) the number of rows let go, `Family.figures` and `Family.indicators`."""
+        return held[..., self.summarized : self.summarized + self.figures]
+
+    def information(self, held: Floats) -> Floats:
+        """(..., p, p) the expected curvature."""
+        if not self.expected:
+            return self.curvature(held)
+        return unpack(held[..., self.summarized + self.figures : self.components], self.size)
 
 
 class Judgement(NamedTuple):
@@ -185,9 +210,14 @@ class Judgement(NamedTuple):
             return "the sums on which intervals rest have not mixed yet"
         return ""
 
+    def step(self, reference: Floats) -> float:
+        """By how many standard errors theta (p,) has left the reference where rows were linearized."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nan_to_num(np.abs((self.theta - reference) / self.errors), nan=0.0).max())
+
     def unsettled(self, family: Family, reference: Floats) -> float:
-        """By how many standard errors theta (p,) has left the reference where rows were linearized; 0: by few."""
-        step = float(np.abs((self.theta - reference) / self.errors).max())
+        """The step from the reference; 0 if it is short enough for a published estimate."""
+        step = self.step(reference)
         return 0.0 if step <= (PUBLISHED / 2 if family.jumps else SETTLED) else step
 
     def apart(self, layout: SumLayout, other: Floats, penalty: Floats) -> Floats:
@@ -264,7 +294,7 @@ def _rested_on(
     scale = np.maximum(np.einsum("...ii->...i", inverse), 1e-300)
     bent = np.einsum("...ij,...jk,...ki->...i", inverse, curvature, inverse) / scale
     spread = np.einsum("...ii->...i", covariance) / scale
-    d, q = held[..., layout.spreads : layout.spreads + layout.size], held[..., -layout.size :]
+    d, q = np.split(held[..., layout.spreads : layout.summarized], 2, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
         rows_and_freedom = np.stack([bent**2 / d, 2 * spread**2 / q]) * rows[..., None]
     effective, freedom = np.nan_to_num(np.where(rows_and_freedom > 0, rows_and_freedom, 0.0), posinf=0.0)
@@ -361,7 +391,14 @@ def row_sums(
         scores = (slopes if known is None else leveraged(x, slopes, bends, *known)) * weights
         sums[layout.plain + 2 : layout.spreads] = pack(curvature_of(x, scores[:, None] * scores))
         spreads = 0.0 if known is None else spreads_of(x, scores, bends, known[0]).sum(axis=-1).ravel()
-        sums[layout.spreads :] = spreads
+        sums[layout.spreads : layout.summarized] = spreads
+    if layout.figures:  # at theta, not where rows are linearized
+        target = np.clip(target, *family.limits(y))
+        at = np.concatenate([np.zeros((1, len(y))), family.figures(target, y), family.indicators(y)])
+        sums[layout.summarized : layout.summarized + layout.figures] = at @ weights
+    if layout.expected:
+        information = curvature_of(x, family.information(target, y) * weights)
+        sums[layout.summarized + layout.figures :] = pack(information)
     return sums
 
 

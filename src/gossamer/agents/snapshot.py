@@ -10,8 +10,11 @@ from gossamer.agents.config.settings import AgentSettings, differing
 from gossamer.agents.round.conversation import Peer
 from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.statistics.layout import Answers
+from gossamer.agents.statistics.models import ModelAnswers
 from gossamer.arrays import Floats
+from gossamer.errors import Unsupported
 from gossamer.fingerprint import full_version
+from gossamer.fitted import FittedModel
 
 
 def incompatible(peers: Iterable[Peer], settings: AgentSettings, builds: Mapping[int, str]) -> str:
@@ -243,3 +246,12 @@ class Snapshot:
     settled: bool = False
     participating: int = 0
     withheld: str = ""
+
+    def fitted(self) -> FittedModel:
+        """The model of a fleet that learns one: predictions and a summary, from what this agent holds.
+
+        Raises `Unsupported` if the fleet learns no model, or while the estimate is withheld.
+        """
+        if not isinstance(self.answers, ModelAnswers):
+            raise Unsupported("learns the mean of observations; give the fleet a model", parameter="model")
+        return self.answers.fitted(self.agent, str(self.agent))

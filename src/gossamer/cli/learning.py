@@ -18,7 +18,7 @@ from gossamer.cli.output import Record, emit, few, present, save_plot, wide
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 
 if TYPE_CHECKING:
-    from gossamer.applications.likelihood.inference import Summary
+    from gossamer.fitted import Summary
 
 
 def learn(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from gossamer.arrays import Floats
 from gossamer.models import (
     CLOSE,
     FAR,
+    FINE,
     PUBLISHED,
     leveraged,
     moved,
@@ -120,8 +120,12 @@ class RowBatcher(Batcher):
         return self._kept.count
 
     def fits(self) -> bool:
-        """Whether the sums from before a restart were linearized close to the estimate."""
-        return bool(self.layout.judge(self._estimate(), self._clock.members()).linearization <= PUBLISHED)
+        """Whether the sums from before a restart were linearized close to the estimate.
+
+        Much closer than a published one: they stay as they are, while the estimate may move until all rows have mixed.
+        """
+        most = PUBLISHED / 100
+        return bool(self.layout.judge(self._estimate(), self._clock.members()).linearization <= most)
 
     def begin_again(self) -> None:
         """Forget the sums from before a restart: all rows will come again."""
@@ -160,20 +164,19 @@ class RowBatcher(Batcher):
             self._taken = int(turn)
             count = self._take_in(samples)
         total = self._frozen + self._sums
+        total[self.layout.sums.summarized] = self._frozen[0]
         if not total[0]:
             return Batch(total, 0, 0.0)
         return Batch(total / total[0] ** self.layout.squared if self._by_agents else total, count, 1.0)
 
     def _reading(self) -> ModelAnswers:
-        answers = ModelAnswers(
+        return ModelAnswers(
             self.layout,
             self._estimate()[: self.layout.size],
             members=self._clock.members(),
             others=self._clock.heard(),
+            reference=self._kept.theta,
         )
-        if self._kept.theta is None:
-            return answers
-        return replace(answers, step=answers.judgement.unsettled(self.layout.family, self._kept.theta))
 
     def _take_in(self, samples: float) -> int:
         """Let the rows that wait into the sums; return how many are new to an agent that had `samples` before."""
@@ -230,7 +233,9 @@ class RowBatcher(Batcher):
         self._good = bool(self._near and judgement.linearization <= PUBLISHED)
         if not (judgement.ready and (self._by_agents or judgement.enough(self.layout.penalty))):
             return
-        if judgement.linearization > CLOSE or self.layout.family.jumps or self._kept.known is None:
+        theta = self._kept.theta
+        moves = judgement.linearization > CLOSE or self.layout.family.jumps or self._kept.known is None
+        if moves or theta is None or judgement.step(theta) > FINE:
             own = float(self._frozen[0] + self._sums[0]) if self._by_agents else 1.0
             self._kept.known = judgement.inverse, float(judgement.rows) * own
             self._sums = self._kept.move(judgement.theta, careful=bool(judgement.linearization > FAR))

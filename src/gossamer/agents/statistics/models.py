@@ -20,23 +20,28 @@ separable, while the error of linearization is large, and while neighbors hold a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings
-from gossamer.agents.statistics.base import Membership, Statistic, shown
+from gossamer.agents.statistics.base import Membership, Statistic, number, shown
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family
+from gossamer.fitted import FittedModel, Summary, Totals, classes_of
+from gossamer.least_squares import invert
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method
 from gossamer.models import (
+    FINE,
     PUBLISHED,
     ROWS,
     Judgement,
@@ -55,6 +60,9 @@ LEAST_REPLICATES = 32
 _LARGEST_ROW = 1e20
 """The largest number in a row: sums of products of two are sent."""
 
+_ACCURACY = 1e-7
+"""How far apart, relative to the largest, neighbors' sums of a summary may be."""
+
 _MANY = 32
 """How many agents there may be, if neither members nor replicates say it; there are no standard errors then."""
 
@@ -70,7 +78,11 @@ class Coefficients(Statistic):
         if not isinstance(answers, ModelAnswers):
             return {}
         known = {"coefficients": answers.layout.names, "quantile_95": shown(answers.quantile_95)}
-        return known | ({"withheld": answers.withheld} if answers.withheld else {})
+        if answers.withheld:
+            return known | {"withheld": answers.withheld}
+        summary = answers.fitted().summary()
+        known["model_standard_error"] = shown(summary.standard_errors)
+        return known | {"fit": {name: number(value) for name, value in summary.figures.items()}}
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,13 @@ class ModelLayout(Layout):
     @cached_property
     def sums(self) -> SumLayout:
         intercepts = self.family.outputs if self.model.intercept else 0
-        return SumLayout(self.parameters, intercepts, meat=self.parameters <= MOST_MEAT)
+        return SumLayout(
+            self.parameters,
+            intercepts,
+            meat=self.parameters <= MOST_MEAT,
+            figures=5 + self.family.outputs,
+            expected=not self.family.canonical,
+        )
 
     @cached_property
     def statistics(self) -> tuple[Statistic, ...]:
@@ -203,16 +221,16 @@ def range_of(settings: AgentSettings, layout: Layout) -> Range:
 class ModelAnswers(Answers):
     """The answers of a model in an averaged vector; nan while they are withheld.
 
-    members  number of agents in the fleet; 0 if unknown
-    others   the averages that neighbors hold
-    step     distance, in standard errors, of the estimate from where the agent linearized its rows; 0 if it is small
+    members    number of agents in the fleet; 0 if unknown
+    others     the averages that neighbors hold
+    reference  (p,) the theta at which the agent linearized its rows last, or None
     """
 
     mixed: ClassVar[bool] = True
     layout: ModelLayout
     members: int = 0
     others: tuple[Floats, ...] = ()
-    step: float = 0.0
+    reference: Floats | None = None
 
     @cached_property
     def judgement(self) -> Judgement:
@@ -247,14 +265,97 @@ class ModelAnswers(Answers):
                 f"rows are linearized up to {judgement.linearization:.2g} standard errors from the estimate: either "
                 "it is still being improved, or it has moved away from rows that are no longer at hand"
             )
-        if self.step:
-            return f"the estimate has moved by {self.step:.2g} standard errors since rows were linearized: not settled"
+        step = 0.0 if self.reference is None else judgement.unsettled(family, self.reference)
+        if step:
+            return f"the estimate has moved by {step:.2g} standard errors since rows were linearized: not settled"
         most = agreement(self.members)
         if not self.apart <= most:
             return (
                 f"neighbors are {self.apart:.2g} standard errors apart, more than {most:.2g}: not mixed yet"
             )
         return judgement.unfounded(layout.names, layout.penalty, "rows") if self.members else ""
+
+    def fitted(self, agent: int = 0, site: str = "") -> FittedModel:
+        """The model: predictions, and a summary; raises `Unsupported` while the estimate is withheld."""
+        if self.withheld:
+            raise Unsupported(f"there is no estimate yet: {self.withheld}; see Snapshot.withheld")
+        layout = self.layout
+        return FittedModel(
+            family=layout.family,
+            names=layout.names,
+            estimates=self.mean,
+            intercept=layout.model.intercept,
+            classes=classes_of(layout.family),
+            columns=Columns(layout.model.covariates),
+            summarize=lambda level, robust: self._summary(agent, site, level, robust is not False),
+        )
+
+    @cached_property
+    def unsummarized(self) -> str:
+        """Why there are no model-based errors, no deviance and no likelihood; empty if there are."""
+        layout, sums = self.layout, self.layout.sums
+        if not layout.family.density:
+            return f"the family {layout.family.name} has no density"
+        if layout.weighting != "samples" or not self.members:
+            return "they need rows that count the same, in a fleet whose number of members is known"
+        if layout.model.forgetting:
+            return "rows count by their age, and they need rows that count the same"
+        own = sums.summary(self.vector)
+        if abs(own[0]) > _ACCURACY * self.presence:
+            return (
+                "they need another pass over rows that are no longer at hand: those of a stream longer than its "
+                "memory, or from before a restart"
+            )
+        apart = max(
+            (float(np.abs(sums.summary(other)[1:] - own[1:]).max()) for other in self.others), default=0.0
+        )
+        step = np.inf if self.reference is None else self.judgement.step(self.reference)
+        if apart > _ACCURACY * float(np.abs(own[1:]).max()) or step > 10 * FINE:
+            return "they are still mixing"
+        return ""
+
+    def _summary(self, agent: int, site: str, level: float, robust: bool) -> Summary:
+        layout, found, family = self.layout, self.judgement, self.layout.family
+        count = float(self.vector[0])
+        figures = layout.sums.summary(self.vector) / count
+        curvature = layout.sums.information(self.vector) / count
+        inverse = invert(curvature + np.diag(layout.penalty)).matrix
+        parameters = float(np.trace(inverse @ curvature)) if layout.model.ridge else float(layout.parameters)
+        known = not self.unsummarized
+        rows = float(found.rows)
+        totals = Totals(rows, *(rows * figures[1:5] if known else np.full(4, np.nan)).tolist())
+        dispersion = totals.dispersion(family, parameters) if known else np.nan
+        covariance = dispersion * inverse @ curvature @ inverse / rows
+        notes = [f"robust errors and coefficients only: {self.unsummarized}"] if self.unsummarized else []
+        if layout.model.ridge:
+            notes.append("the penalty biases estimates, which standard errors do not show")
+        meat = layout.sums.meat and bool(self.members)
+        return Summary(
+            agent=agent,
+            site=site,
+            family=family.name,
+            names=layout.names,
+            estimates=self.mean,
+            standard_errors=np.sqrt(np.diag(covariance)),
+            robust_errors=self.standard_error,
+            robust=robust,
+            level=level,
+            covariance=covariance,
+            robust_covariance=found.covariance if meat else np.full_like(covariance, np.nan),
+            rows=rows if layout.weighting == "samples" and self.members else np.nan,
+            parameters=parameters,
+            estimated_scales=0,
+            intercepts=int(layout.model.intercept),
+            student=family.student,
+            dispersion=dispersion,
+            deviance=totals.deviance,
+            null_deviance=totals.null_deviance(family, figures[5:]) if known else np.nan,
+            pearson=totals.pearson,
+            log_likelihood=totals.log_likelihood(family, dispersion) if known else np.nan,
+            kind="HC3",
+            freedom=found.freedom if meat else np.full(layout.parameters, float(max(layout.noise, 1))),
+            note="; ".join(notes),
+        )
 
     @property
     def held(self) -> Floats:
@@ -304,6 +405,24 @@ def in_words(judgement: Judgement, names: Sequence[str]) -> str:
     """A direction that is not known: the covariates that have the largest part in it."""
     way = np.abs(judgement.directions[:, int(np.argmin(judgement.known))])
     return " and ".join(names[k] for k in np.flatnonzero(way > 0.1 * way.max())[:4])
+
+
+@dataclass(frozen=True)
+class Columns:
+    """From a table with columns of these names, or an array with a column for each, to covariates (n, d)."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, X: object) -> Floats:
+        if isinstance(X, Mapping) or hasattr(X, "columns"):
+            table = cast("Mapping[str, object]", X)
+            missing = [name for name in self.names if name not in table]
+            if missing:
+                raise InvalidInput(
+                    parameter="X", required=f"the columns {list(self.names)}", got=f"none of {missing}"
+                )
+            return np.column_stack([np.asarray(table[name], dtype=float) for name in self.names])
+        return checks.array("X", X, (None, len(self.names)))
 
 
 class Labels(Range):

@@ -120,9 +120,9 @@ class Design:
             return np.asarray(table.array[rows])
         return np.column_stack([self._column(table, column, rows) for column in self.columns])
 
-    def complete(self, table: DataTable) -> Floats:
+    def __call__(self, X: Any) -> Floats:
         """Return the covariates of new rows; missing values are an error unless means replace them."""
-        x = self.covariates(table)
+        x = self.covariates(DataTable(X))
         if self.fills is not None:
             return np.where(np.isnan(x), self.fills, x)
         refuse_missing(x, self.names)

@@ -11,13 +11,11 @@ import numpy as np
 
 from gossamer import checks, plotting
 from gossamer.applications.likelihood.design import Design
-from gossamer.applications.likelihood.exporting import as_estimator
-from gossamer.applications.likelihood.inference import Inference, Summary
+from gossamer.applications.likelihood.inference import Inference
 from gossamer.applications.likelihood.rows import Model
-from gossamer.applications.linear.dealing import DataTable
 from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.errors import Unsupported
-from gossamer.families import Family, LeastSquares
+from gossamer.fitted import FittedModel, Summary, classes_of
 from gossamer.networks import Network
 from gossamer.results import Record, Result
 
@@ -84,12 +82,7 @@ class Fit(Result):
     @property
     def classes(self) -> tuple[object, ...]:
         """The labels of the classes; empty if labels are numbers."""
-        if self.design.classes is not None:
-            return self.design.classes
-        zeros = np.zeros((self.model.family.outputs, 1))
-        return (
-            tuple(range(len(self.model.family.probabilities(zeros)))) if self.model.family.categorical else ()
-        )
+        return classes_of(self.model.family) if self.design.classes is None else self.design.classes
 
     @property
     def disagreement(self) -> float:
@@ -132,8 +125,7 @@ class Fit(Result):
         >>> (found.p < 0.05).tolist()
         [True, False, False]
         """
-        agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
-        return self._inference.summary(agent, self.sites[agent], level, robust)
+        return self.at(agent).summary(level=level, robust=robust)
 
     @property
     def deviance(self) -> float:
@@ -167,60 +159,43 @@ class Fit(Result):
 
     # -- predictions -------------------------------------------------------------------------------------------
 
+    def at(self, agent: int = 0) -> FittedModel:
+        """Return the model of one agent, with its predictions and its summary."""
+        agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
+        scale = None if self.scale is None else float(self.scale[agent])
+        return FittedModel(
+            family=self.model.family if scale is None else self.model.family.at_scale(scale),
+            names=self.names,
+            estimates=self.estimates[agent],
+            intercept=self.model.intercept,
+            classes=self.classes,
+            columns=self.design,
+            plain=self.design.plain,
+            scale=scale,
+            summarize=lambda *options: self._inference.summary(agent, self.sites[agent], *options),
+        )
+
     def predictors(self, X: object, *, agent: int = 0, offset: object = 0.0) -> Floats:
         """Return the (m, n) linear predictors of new rows, with columns as in the data, by one agent's parameters."""
-        agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
-        x = self.design.complete(DataTable(X))
-        return np.asarray(self.model.predictors(self.estimates[agent], x) + np.asarray(offset, dtype=float))
+        return self.at(agent).predictors(X, offset=offset)
 
     def predict(self, X: object, *, agent: int = 0, offset: object = 0.0) -> AnyArray:
-        """Return (n,) the mean label of each new row, or its most probable class.
-
-        Parameters
-        ----------
-        X
-            Rows with columns as in the data.
-        agent
-            The agent whose parameters are used.
-        offset
-            Added to the predictors, one number or one per row.
-        """
-        at = self.predictors(X, agent=agent, offset=offset)
-        if self.model.family.categorical:
-            return np.asarray(np.array(self.classes)[self.model.family.probabilities(at).argmax(axis=0)])
-        return np.asarray(self.model.family.mean(at)[0])
+        """Return (n,) the mean label of each new row, or its most probable class; see `FittedModel.predict`."""
+        return self.at(agent).predict(X, offset=offset)
 
     def predict_proba(self, X: object, *, agent: int = 0, offset: object = 0.0) -> Floats:
         """Return the (n, classes) probabilities of the classes, in the order of `classes`."""
-        return self.model.family.probabilities(self.predictors(X, agent=agent, offset=offset)).T
+        return self.at(agent).predict_proba(X, offset=offset)
 
     def score(
         self, X: object, y: object, *, agent: int = 0, offset: object = 0.0, sample_weight: object = None
     ) -> float:
-        """Return the accuracy on new rows: the share of correct classes, or of explained deviance (D^2).
-
-        For least squares this is R^2, which is also reported for Huber's losses.
-        """
-        y = np.asarray(y)
-        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        if self.model.family.categorical:
-            right = self.predict(X, agent=agent, offset=offset) == y
-            return float(np.average(right, weights=weights))
-        family: Family = self.model.family if self.model.family.density else LeastSquares()
-        if self.scale is not None:
-            family = family.at_scale(float(self.scale[agent]))
-        y = y.astype(float)
-        flat = np.repeat(family.constant(float(np.average(y, weights=weights)))[:, None], len(y), axis=1)
-        losses = [family.losses(at, y) for at in (self.predictors(X, agent=agent, offset=offset), flat)]
-        ours, null = (float(weights @ (loss - family.least_losses(y))) for loss in losses)
-        return 1 - ours / null
+        """Return the share of correct classes in new rows, or of explained deviance; see `FittedModel.score`."""
+        return self.at(agent).score(X, y, offset=offset, sample_weight=sample_weight)
 
     def to_sklearn(self, *, agent: int = 0) -> Any:
-        """Return a fitted estimator of scikit-learn with one agent's parameters.
-
-        Columns that are not numbers, formulas and means for missing values become the first step of a pipeline.
-        """
-        return as_estimator(self.model, self.design, self.estimates[agent], self.classes, self.scale)
+        """Return a fitted estimator of scikit-learn with one agent's parameters; see `FittedModel.to_sklearn`."""
+        return self.at(agent).to_sklearn()
 
     def reached(self, error: float) -> tuple[int, int] | None:
         """Return the rounds and bytes after which the error stays at or below `error`, or None."""

@@ -6,21 +6,17 @@ the scores J_i, the deviance and Pearson's statistic. Averages of these, never r
     model-based covariance    dispersion E^{-1}           (with a penalty P: dispersion (E + P)^{-1} E (E + P)^{-1})
     robust covariance         A^{-1} J A^{-1}, HC0        (with a penalty P: (A + P)^{-1} J (A + P)^{-1})
 
-(sums are around the network's mean covariates, so that few digits are lost), and one more average, at the dispersion,
-the likelihood. The null deviance is that of an intercept alone, fitted
-likewise.
+(sums are around the network's mean covariates, so that few digits are lost), and the likelihood. The null deviance is
+that of an intercept alone, fitted likewise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
-from gossamer import checks, plotting
 from gossamer.applications.likelihood.consensus import Consensus
 from gossamer.applications.likelihood.directions import regularized
 from gossamer.applications.likelihood.local import OwnParameters, eliminate
@@ -29,175 +25,17 @@ from gossamer.applications.likelihood.rows import AgentRows, Model, spread_over
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.families import Family
+from gossamer.fitted import Summary, Totals
 from gossamer.least_squares import invert, pack, shift, unpack
-from gossamer.results import Record, Result
-
-if TYPE_CHECKING:
-    from gossamer.plotting import Panels
 
 _ACCURACY, _ROUGH = 1e-15, 1e-3
 """Factor by which averaging shrinks the differences between agents; for centers a rough mean is enough."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Summary(Result):
-    """The coefficients of one agent with their accuracy, and how well the model fits.
-
-    agent, site        the agent and its name
-    family             the family's name
-    names, estimates   (p,) the parameters, in the end the dispersion of a negative binomial if it was estimated
-    standard_errors    (p,) model-based; NaN where they do not exist
-    robust_errors      (p,) from squared scores (HC0), which do not rely on the family's variance
-    robust             whether z, p values and intervals are those of the robust errors
-    level              of the intervals
-    covariance, robust_covariance   (p, p) of the parameters
-    rows               number of rows in the network, by weight
-    parameters         number of parameters; with a ridge penalty the effective number, which is smaller
-    dispersion         factor of the variance: 1, or Pearson's statistic per degree of freedom
-    deviance, null_deviance, pearson, log_likelihood   of all rows; NaN where they do not exist
-    rounds, bytes      the cost of computing this, in addition to the fit
-    note               a remark for the user
-    """
-
-    agent: int
-    site: Any
-    family: str
-    names: Sequence[str]
-    estimates: Floats
-    standard_errors: Floats
-    robust_errors: Floats
-    robust: bool
-    level: float
-    covariance: Floats
-    robust_covariance: Floats
-    rows: float
-    parameters: float
-    estimated_scales: int
-    intercepts: int
-    student: bool
-    dispersion: float
-    deviance: float
-    null_deviance: float
-    pearson: float
-    log_likelihood: float
-    rounds: int
-    bytes: int
-    note: str = ""
-
-    shown = ("parameter", "estimate", "standard_error", "robust_error", "z", "p", "low", "high")
-
-    @property
-    def title(self) -> str:
-        return f"{self.family} at agent {self.agent}"
-
-    @property
-    def degrees_of_freedom(self) -> float:
-        """Degrees of freedom of the residuals: rows minus parameters."""
-        return self.rows - self.parameters
-
-    @property
-    def model_degrees_of_freedom(self) -> float:
-        """Parameters without intercepts."""
-        return self.parameters - self.intercepts
-
-    @property
-    def aic(self) -> float:
-        """Akaike's information criterion."""
-        return -2 * self.log_likelihood + 2 * (self.parameters + self.estimated_scales)
-
-    @property
-    def bic(self) -> float:
-        """The Bayesian information criterion, with the logarithm of the number of rows."""
-        return float(-2 * self.log_likelihood + np.log(self.rows) * (self.parameters + self.estimated_scales))
-
-    @property
-    def explained(self) -> float:
-        """The share of the null deviance that the model explains, D^2."""
-        return 1 - self.deviance / self.null_deviance
-
-    @property
-    def errors(self) -> Floats:
-        """(p,) the standard errors used for z, p values and intervals."""
-        return self.robust_errors if self.robust else self.standard_errors
-
-    @property
-    def z(self) -> Floats:
-        """(p,) estimates in units of their standard errors (t values in least squares)."""
-        with np.errstate(all="ignore"):
-            return np.asarray(self.estimates / self.errors)
-
-    @property
-    def _law(self) -> Any:
-        return stats.t(self.degrees_of_freedom) if self.student and not self.robust else stats.norm
-
-    @property
-    def p(self) -> Floats:
-        """(p,) two-sided p values of the hypothesis that a parameter is zero."""
-        return np.asarray(2 * self._law.sf(np.abs(self.z)))
-
-    @property
-    def intervals(self) -> Floats:
-        """(p, 2) confidence intervals."""
-        reach = float(self._law.ppf((1 + self.level) / 2)) * self.errors
-        return np.column_stack([self.estimates - reach, self.estimates + reach])
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """The statistics of the whole model, by name."""
-        names = "rows parameters degrees_of_freedom dispersion deviance null_deviance pearson log_likelihood aic bic"
-        return {name: float(getattr(self, name)) for name in names.split()}
-
-    def records(self) -> list[Record]:
-        columns = (
-            self.estimates,
-            self.standard_errors,
-            self.robust_errors,
-            self.z,
-            self.p,
-            *self.intervals.T,
-        )
-        keys = ("estimate", "standard_error", "robust_error", "z", "p", "low", "high")
-        return [
-            {
-                "parameter": name,
-                **{k: float(v) if np.isfinite(v) else None for k, v in zip(keys, row, strict=True)},
-                "note": self.note,
-            }
-            for name, *row in zip(self.names, *columns, strict=True)
-        ]
-
-    def __str__(self) -> str:
-        width = max(len(name) for name in self.names) + 2
-        heads = ["estimate", "std error", "robust", "z", "p", *(f"{100 * q:g}%" for q in _ends(self.level))]
-        lines = [self.title, "".join([" " * width, *(f"{head:>12}" for head in heads)])]
-        for row in self.records():
-            values = [row[k] for k in self.shown[1:]]
-            cells = ["-" if v is None else f"{v:.5g}" for v in values]
-            lines.append("".join([f"{row['parameter']:<{width}}", *(f"{cell:>12}" for cell in cells)]))
-        lines += [f"{name.replace('_', ' ')}: {value:.8g}" for name, value in self.figures.items()]
-        return "\n".join([*lines, *([self.note] if self.note else [])])
-
-    def plot(self, ax: Panels | None = None) -> Panels:
-        """The intervals."""
-        axes = plotting.axes_for([self.title], ax)
-        panel = axes[0]
-        places = np.arange(len(self.names))
-        panel.errorbar(self.estimates, places, xerr=self.intervals[:, 1] - self.estimates, fmt="o", capsize=3)
-        panel.axvline(0.0, color="0.6", linewidth=0.8)
-        panel.set_yticks(places, self.names)
-        panel.invert_yaxis()
-        panel.set_xlabel(f"estimate, {self.level:.0%} interval")
-        return axes
-
-
-def _ends(level: float) -> tuple[float, float]:
-    return (1 - level) / 2, (1 + level) / 2
-
-
 class AgentSums(NamedTuple):
     """One agent's sums: those to be averaged, and how its local parameters follow.
 
-    totals    number of rows, whether there are any, the deviance and Pearson's statistic
+    totals    number of rows, whether there are any, and the sums of `Family.figures`
     expected, observed, squares   (q, q) E, A and J of the shared parameters, and of an estimated dispersion
     own_expected, own_observed    how the agent's local parameters follow, by either curvature
     own_curvature, own_squares    (p, p) E and J of all parameters
@@ -228,13 +66,8 @@ def agent_sums(
     if not family.canonical:
         expected = model.curvature(rows.weighted(family.information(predictors, rows.y)), rows.x)
     squares = model.curvature(rows.weighted(slopes[:, None] * slopes), rows.x)
-    deviance = pearson = np.nan
-    if family.density:
-        deviance = 2 * float(
-            rows.weighted(family.losses(predictors, rows.y) - family.least_losses(rows.y)).sum()
-        )
-        pearson = float(rows.weighted(family.pearson(predictors, rows.y)).sum())
-    totals = np.array([rows.total, float(len(rows.y) > 0), deviance, pearson])
+    figures = rows.weighted(family.figures(predictors, rows.y)).sum(axis=1)
+    totals = np.array([rows.total, float(len(rows.y) > 0), *figures])
     terms = family.dispersion_terms(predictors, rows.y) if model.family.estimates_dispersion else None
     if terms is not None:  # the observed curvature of all parameters together, as in maximum likelihood
         observed = _bordered(model, rows, observed, terms.cross, terms.curvature)
@@ -312,15 +145,15 @@ class Inference:
         held = exchange.agents * exchange.average(
             np.stack([np.concatenate(part) for part in parts]), _ACCURACY
         )
-        self.totals, matrices = held[:, :4], held[:, 4:].reshape(len(data), -1, size * (size + 1) // 2)
+        self.totals, matrices = held[:, :6], held[:, 6:].reshape(len(data), -1, size * (size + 1) // 2)
         self.expected, self.observed, self.squares = (
             [unpack(row, size) for row in matrices[:, k]] for k in (0, -2, -1)
         )
         self.parameters = np.array([self._parameters(i) for i in range(len(data))])
         with np.errstate(all="ignore"):
-            spare = self.totals[:, 0] - self.parameters
-            self.dispersion = self.totals[:, 3] / spare if model.family.dispersed else np.ones(len(data))
-        self.log_likelihood = self._log_likelihoods(exchange)
+            self.dispersion = np.array(
+                [self._sum(i).dispersion(model.family, self.parameters[i]) for i in range(len(data))]
+            )
         self.null_deviance, self.reason = self._null(exchange)
         self.rounds, self.bytes = exchange.rounds, exchange.bytes
 
@@ -350,22 +183,9 @@ class Inference:
         own = 0.0 if self.model.local is None else self.model.local.sum() * round(self.totals[agent, 1])
         return (shared if np.any(self.model.penalty) else round(shared)) + own
 
-    def _log_likelihoods(self, exchange: Consensus) -> Floats:
-        if not self.model.family.density:
-            return np.full(len(self.data), np.nan)
-
-        def total(i: int) -> float:
-            rows, family = self.data[i], self.model.family.at_scale(self.scale[i])
-            predictors = self.model.predictors(self.theta[i], rows.x) + (
-                0.0 if rows.offset is None else rows.offset
-            )
-            mean_deviance = float(self.totals[i, 2] / self.totals[i, 0])
-            dispersion = family.likelihood_dispersion(float(self.dispersion[i]), mean_deviance)
-            with np.errstate(all="ignore"):
-                return float(rows.weighted(family.log_likelihoods(predictors, rows.y, dispersion)).sum())
-
-        sums = np.array(spread_over(total, range(len(self.data))))
-        return exchange.agents * exchange.average(sums[:, None], _ACCURACY)[:, 0]
+    def _sum(self, agent: int) -> Totals:
+        rows, _, *figures = self.totals[agent].tolist()
+        return Totals(rows, *figures)
 
     def _null(self, exchange: Consensus) -> tuple[Floats, str]:
         """Return the deviance of an intercept alone, or the reason why it does not exist."""
@@ -420,7 +240,7 @@ class Inference:
             notes.append("the penalty biases estimates, which standard errors do not show")
         if model.lasso is not None:
             notes.append("a lasso chooses parameters by the data, so there are no standard errors")
-        rows, _, deviance, pearson = self.totals[agent]
+        totals, density = self._sum(agent), family.density
         return Summary(
             agent=agent,
             site=site,
@@ -430,19 +250,21 @@ class Inference:
             standard_errors=np.sqrt(np.diag(covariance)),
             robust_errors=np.sqrt(np.diag(robust_covariance)),
             robust=not family.density if robust is None else bool(robust),
-            level=checks.number("level", level, above=0, below=1),
+            level=level,
             covariance=covariance,
             robust_covariance=robust_covariance,
-            rows=float(rows),
+            rows=totals.rows,
             parameters=float(self.parameters[agent]),
             estimated_scales=int(family.estimates_dispersion),
             intercepts=int(model.intercept),
             student=family.student,
             dispersion=float(self.scale[agent] if family.estimates_dispersion else self.dispersion[agent]),
-            deviance=float(deviance),
+            deviance=totals.deviance if density else np.nan,
             null_deviance=float(self.null_deviance[agent]),
-            pearson=float(pearson),
-            log_likelihood=float(self.log_likelihood[agent]),
+            pearson=totals.pearson if density else np.nan,
+            log_likelihood=totals.log_likelihood(
+                family.at_scale(float(self.scale[agent])), float(self.dispersion[agent])
+            ),
             rounds=self.rounds,
             bytes=self.bytes,
             note="; ".join(notes),

@@ -155,10 +155,10 @@ def _generalized(model: Model, data: Sequence[AgentRows], theta: Floats | None, 
     if theta is None:
         return np.nan
     sums = [agent_sums(model, part, at) for part, at in zip(data, theta, strict=True)]
-    own = np.stack([np.concatenate([s.totals, pack(s.expected)]) for s in sums])
+    own = np.stack([np.concatenate([s.totals[:3], pack(s.expected)]) for s in sums])
     held = exchange.agents * exchange.average(own, _ACCURACY)[0]
     count, agents, deviance = held[0], held[1], held[2]
-    curvature = unpack(held[4:], len(sums[0].expected))
+    curvature = unpack(held[3:], len(sums[0].expected))
     size = float(np.trace(np.linalg.solve(regularized(model, curvature, count), curvature)))
     if model.local is not None:
         size += model.local.sum() * agents
