@@ -30,10 +30,14 @@ from tests.support.small_fleets import fleet, make_certificates
 from tests.support.waiting import until
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.model import FleetModel
+from gossamer.agents.round.row_batching import KeptRows
 from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.statistics.models import ModelLayout
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import RETURN_RATE
+from gossamer.models import FIRST
 from gossamer.networks import Network
 
 MEANS = np.linspace(0.0, 10.0, 16)
@@ -369,6 +373,66 @@ def test_honest_agents_are_never_held_back(network: Network, acceleration: str) 
     assert largest < 0.75 * FLOW
     assert all(not {"value", "flow", "echo"} & set(desk.rejected) for desk in made.desks.values())
     assert np.abs(made.estimates() - 10.0).max() < 1.0
+
+
+# -- models ---------------------------------------------------------------------------------------------------
+
+
+LABELS = {"logistic": (0, 1), "softmax": (0, 2), "poisson": (0, 8), "gamma": (0.2, 9), "huber": (-4, 4)}
+
+
+def model_layout(family: str, **changes: Any) -> ModelLayout:
+    ends = ((-2.0, 3.0), (1.0, 5.0), LABELS[family])
+    options = {"weighting": "agents", "range": ends} | changes
+    return ModelLayout(3, model=FleetModel(family, ("age", "dose"), least=1), **options)
+
+
+def honest_sums(layout: ModelLayout, seed: int, theta: np.ndarray) -> np.ndarray:
+    """The mean over an agent's rows of what is averaged, linearized at theta."""
+    rng, kept = np.random.default_rng(seed), KeptRows(layout)
+    x = np.column_stack([rng.uniform(-2, 3, 40), rng.uniform(1, 5, 40)])
+    low, high = LABELS[layout.model.family]
+    y = rng.uniform(low, high, 40)
+    whole = layout.model.family in ("logistic", "softmax", "poisson")
+    kept.add(np.column_stack([x, np.round(y) if whole else y]), np.zeros((40, 0)), careful=True)
+    for _ in range(30):
+        sums = kept.move(theta, careful=bool(seed % 2))
+    return sums / sums[0] ** layout.squared
+
+
+@pytest.mark.parametrize("family", LABELS)
+def test_what_honest_members_say_of_a_model_is_within_the_bounds(family: str) -> None:
+    layout, rng = model_layout(family), np.random.default_rng(0)
+    assert layout.box is not None
+    low, high = layout.box
+    bounded = layout.sums.plain
+    assert np.isfinite([low[:bounded], high[:bounded]]).all()
+    for seed, scale in enumerate([0.0, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0]):
+        sums = honest_sums(layout, seed, scale * rng.normal(size=layout.parameters))
+        assert (sums >= low).all()
+        assert (sums <= high).all()
+    assert model_layout(family, range=()).box is None
+    assert model_layout(family, weighting="samples").box is None
+
+
+def test_who_claims_impossible_sums_of_a_model_is_put_in_quarantine() -> None:
+    """A pseudo-response that no rows within the range have. Without a range, the model follows the liar."""
+    estimates = {}
+    for bounded in (True, False):
+        layout = model_layout("logistic", **({} if bounded else {"range": ()}))
+        sums = np.array([honest_sums(layout, 2 * i, np.array([0.4, -0.3, 0.2])) for i in range(16)])
+        made = Lockstep(GRID, sums, layout=layout)
+        made.run(100)
+        made.desks[LIAR].lie = adds(1e4, slice(FIRST, FIRST + 1))
+        made.run(250)
+        states = {made.desks[j].state(LIAR) for j in neighbors(LIAR)}
+        assert states == ({"quarantined"} if bounded else {"alive"})
+        rest = [i for i in range(16) if i != LIAR]
+        known = layout.judge(sums[rest].mean(axis=0), 15).theta
+        theta = np.array([layout.judge(made.desks[i].ledger.estimate, 15).theta for i in rest])
+        estimates[bounded] = np.abs(theta - known).max()
+    assert estimates[True] < 1e-6
+    assert estimates[False] > 1.0
 
 
 # -- over the network ---------------------------------------------------------------------------------------------

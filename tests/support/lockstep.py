@@ -171,11 +171,12 @@ class Lockstep:
         seed: int = 0,
         replicates: int = 0,
         return_rate: float = 0.5,  # faster than agents do it, for tests that wait until a flow has returned
+        layout: Layout | None = None,  # instead of the mean; then `means` are rows of this layout
     ) -> None:
         self.return_rate = return_rate
         self.network, self.means, self.death = network, np.asarray(means, dtype=float), death
         self.program = ledger_program(method or AnytimeSDA(), network)
-        self.layout = Layout(1, replicates=replicates, range=(range,) if range else ())
+        self.layout = layout or Layout(1, replicates=replicates, range=(range,) if range else ())
         self.bounds = Bounds.of(self.layout, self.program, network.agents)
         self.limits = Limits(rounds_ahead=10**6)
         self.random, self.loss = np.random.default_rng(seed), loss
@@ -204,8 +205,11 @@ class Lockstep:
     def _step(self, desk: Desk) -> None:
         desk.now = max(desk.now, self._round * PACE)
         row = np.zeros(self.layout.size)
-        row[:2] = 1.0, self.means[desk.id]
+        row[: 2 if self.means.ndim == 1 else None] = self._told(desk.id)
         desk.conversation.step(row)
+
+    def _told(self, agent: int) -> Any:
+        return (1.0, self.means[agent]) if self.means.ndim == 1 else self.means[agent]
 
     def remove(self, *agents: int) -> None:
         for agent in agents:

@@ -206,6 +206,11 @@ class Family(ABC):
         start = self.start(y, y)
         return start - CERTAIN, start + CERTAIN
 
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        """Between which predictors rows are linearized in a fleet whose labels are between `low` and `high`: those
+        whose mean label is not far outside. This bounds what a row can contribute."""
+        return 2 * low - high, 2 * high - low
+
     def recoded(self, y: Floats) -> tuple[Floats, tuple[int, ...] | None]:
         """Labels as the family numbers them, and what the classes were called; None: as they are numbered."""
         return y, None

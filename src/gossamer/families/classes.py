@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.base import Family, Limits, OnePredictor
+from gossamer.families.base import CERTAIN, Family, Limits, OnePredictor
 
 
 def _odds(samples: int) -> tuple[float, float]:
@@ -75,6 +75,9 @@ class Logistic(OnePredictor):
 
     def plausible(self, y: Floats, samples: int) -> Limits:
         return _odds(samples)
+
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        return -CERTAIN, CERTAIN
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return (rng.random(predictors.shape[1:]) < self.mean(predictors[0])).astype(float)
@@ -171,6 +174,9 @@ class Softmax(Family):
 
     def plausible(self, y: Floats, samples: int) -> Limits:
         return _odds(samples)
+
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        return -CERTAIN, CERTAIN
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         p = self.mean(predictors)

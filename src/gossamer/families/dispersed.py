@@ -10,7 +10,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import Unsupported
-from gossamer.families.base import DispersionTerms, Limits, OnePredictor
+from gossamer.families.base import CERTAIN, DispersionTerms, Limits, OnePredictor
 from gossamer.families.special import digamma, log_gamma, trigamma
 
 
@@ -78,6 +78,10 @@ class Gamma(OnePredictor):
 
     def plausible(self, y: Floats, samples: int) -> Limits:
         return np.log(y) - 2, np.inf  # seven times the mean is rare: 6 in 10,000 if labels are exponential
+
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        least = np.log(low) - 1 if low > 0 else -np.inf  # labels near zero have no largest curvature
+        return float(least), float(np.log(max(high, 1e-300))) + CERTAIN
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.gamma(self.shape, np.exp(predictors[0]) / self.shape))
@@ -266,6 +270,9 @@ class NegativeBinomial(OnePredictor):
     def plausible(self, y: Floats, samples: int) -> Limits:
         spread = np.sqrt(y + 1 + self._a * (y + 1) ** 2)
         return -np.inf, np.log(y + 4 * spread + 4)
+
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        return -CERTAIN, float(np.log(max(high, 0.0) + 0.5)) + 1
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         m = np.exp(predictors[0])

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.base import Limits, OnePredictor
+from gossamer.families.base import CERTAIN, Limits, OnePredictor
 from gossamer.families.special import log_gamma
 
 
@@ -70,6 +70,9 @@ class Poisson(OnePredictor):
         return -np.inf, np.log(
             y + 4 * np.sqrt(y + 1) + 4
         )  # of larger rates so few are rare: 3 in 10,000 for none
+
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        return -CERTAIN, float(np.log(max(high, 0.0) + 0.5)) + 1
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.poisson(np.exp(predictors[0])), dtype=float)

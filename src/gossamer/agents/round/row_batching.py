@@ -269,7 +269,7 @@ class KeptRows:
         last, self.count = self.count, self.count + len(rows)
         for name, values in (
             ("rows", rows),
-            ("predictors", start.T),
+            ("predictors", np.clip(start, *self._layout.reach).T),
             ("weights", np.ones(len(rows))),
             ("noise", noise if self.noise.shape[1] else 0.0),
         ):
@@ -296,7 +296,7 @@ class KeptRows:
         sums = np.zeros(self._layout.size)
         for start in range(0, self.count, _CHUNK):
             part = slice(start, min(start + _CHUNK, self.count))
-            target = self._predict(self.rows[part], theta)
+            target = np.clip(self._predict(self.rows[part], theta), *self._layout.reach)
             self.predictors[part] = moved(
                 self._layout.family, self.predictors[part].T, target, self.rows[part, -1]
             ).T
@@ -316,6 +316,7 @@ class KeptRows:
         x, y, weights = self._covariates(self.rows[part]), self.rows[part, -1], self.weights[part]
         predictors = self.predictors[part].T
         target = predictors if self.theta is None else self._predict(self.rows[part], self.theta)
+        target = np.clip(target, *layout.reach)
         sums = np.zeros(layout.size)
         sums[: layout.sums.components] = row_sums(
             layout.sums, layout.family, x, y, predictors, target, weights, self._careful, known=self.known

@@ -30,9 +30,10 @@ import numpy as np
 from gossamer import checks
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings
-from gossamer.agents.statistics.base import Membership, Statistic, number, shown
+from gossamer.agents.statistics.base import Box, Membership, Statistic, number, shown
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
+from gossamer.agents.statistics.row_bounds import box_of
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family
@@ -152,9 +153,22 @@ class ModelLayout(Layout):
         penalty[:, self.dimension - 1 :] = 0.0
         return penalty.ravel()
 
-    @property
-    def box(self) -> None:
-        """Nothing: pseudo-responses have no bound that honest agents could agree on (docs/security.md)."""
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """Between which predictors rows are linearized: with a range and agents that count the same, those of labels
+        that are not far outside, so that there are bounds (`row_bounds.py`)."""
+        if not self.range or self.weighting == "samples":
+            return -np.inf, np.inf
+        return self.family.reach_of(*self.range[-1])
+
+    @cached_property
+    def box(self) -> Box | None:
+        if not self.range or self.weighting == "samples":
+            return None
+        low, high = np.array(self.range).T
+        constant = [1.0] * self.model.intercept
+        low, high = (np.concatenate([ends[:-1], constant, ends[-1:]]) for ends in (low, high))
+        return box_of(self.sums, self.family, low, high, self.size)
 
     def read(self, vector: Floats) -> ModelAnswers:
         return ModelAnswers(self, vector[: self.size])  # a message has more behind it
@@ -206,7 +220,11 @@ def layout_of(settings: AgentSettings) -> Layout:
     if settings.model is None:
         return Layout.of(settings)
     return ModelLayout(
-        settings.dimension, weighting=settings.weighting, replicates=settings.replicates, model=settings.model
+        settings.dimension,
+        weighting=settings.weighting,
+        replicates=settings.replicates,
+        range=settings.range,
+        model=settings.model,
     )
 
 
@@ -315,14 +333,14 @@ class ModelAnswers(Answers):
         return ""
 
     def _summary(self, agent: int, site: str, level: float, robust: bool) -> Summary:
-        layout, found, family = self.layout, self.judgement, self.layout.family
+        layout, judgement, family = self.layout, self.judgement, self.layout.family
         count = float(self.vector[0])
         figures = layout.sums.summary(self.vector) / count
         curvature = layout.sums.information(self.vector) / count
         inverse = invert(curvature + np.diag(layout.penalty)).matrix
         parameters = float(np.trace(inverse @ curvature)) if layout.model.ridge else float(layout.parameters)
         known = not self.unsummarized
-        rows = float(found.rows)
+        rows = float(judgement.rows)
         totals = Totals(rows, *(rows * figures[1:5] if known else np.full(4, np.nan)).tolist())
         dispersion = totals.dispersion(family, parameters) if known else np.nan
         covariance = dispersion * inverse @ curvature @ inverse / rows
@@ -341,7 +359,7 @@ class ModelAnswers(Answers):
             robust=robust,
             level=level,
             covariance=covariance,
-            robust_covariance=found.covariance if meat else np.full_like(covariance, np.nan),
+            robust_covariance=judgement.covariance if meat else np.full_like(covariance, np.nan),
             rows=rows if layout.weighting == "samples" and self.members else np.nan,
             parameters=parameters,
             estimated_scales=0,
@@ -353,7 +371,7 @@ class ModelAnswers(Answers):
             pearson=totals.pearson,
             log_likelihood=totals.log_likelihood(family, dispersion) if known else np.nan,
             kind="HC3",
-            freedom=found.freedom if meat else np.full(layout.parameters, float(max(layout.noise, 1))),
+            freedom=judgement.freedom if meat else np.full(layout.parameters, float(max(layout.noise, 1))),
             note="; ".join(notes),
         )
 
