@@ -254,6 +254,10 @@ class Family(ABC):
         """(m, ...) labels of which the mean determines an intercept alone: the label, or whether it is a class."""
         return y[None]
 
+    def null_loss(self, mean: Floats) -> float:
+        """The mean loss of an intercept alone, from the means (m,) of `indicators`."""
+        return float(self.losses(self.constant(float(mean[0]))[:, None], mean)[0])
+
     def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
         """The dispersion at which the likelihood is reported."""
         return dispersion

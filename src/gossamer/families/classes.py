@@ -166,6 +166,10 @@ class Softmax(Family):
     def indicators(self, y: Floats) -> Floats:
         return self._own_class(y).astype(float)
 
+    def null_loss(self, mean: Floats) -> float:
+        shares = mean if self.symmetric else np.append(1 - mean.sum(), mean)
+        return float(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum())
+
     def pearson(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(np.expm1(self.losses(predictors, y)))  # 1/p - 1 of the own class
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import statsmodels.api as sm
 from scipy import stats
 from tests.support.model_fleets import ModelFleet
 from tests.support.small_fleets import fleet
@@ -27,7 +26,7 @@ from gossamer.agents.statistics.models import ModelAnswers, ModelLayout
 from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.memory import Memory
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import InvalidInput
 from gossamer.families import Family
 from gossamer.faults import Faults, Loss
 from gossamer.networks import Network
@@ -425,75 +424,6 @@ def test_rows_of_members_that_vanish_stay_if_they_are_to_be_kept(keep):
     estimates = asyncio.run(main())
     known = pooled(data if keep else data[:2], settings[0].model.build())
     np.testing.assert_allclose(estimates, np.tile(known, (2, 1)), atol=1e-3)
-
-
-GLM = {
-    "logistic": sm.families.Binomial(),
-    "poisson": sm.families.Poisson(),
-    "gamma": sm.families.Gamma(sm.families.links.Log()),
-}
-
-
-@pytest.mark.parametrize("family", GLM)
-def test_a_summary_is_that_of_statsmodels(family):
-    data = rows(family, 4)
-    agents, table = ModelFleet(Network.cycle(4), family, COVARIATES), np.vstack(data)
-    agents.play([[part] for part in data])
-    agents.play(rounds=140)
-    x, y = table[:, :-1], table[:, -1]
-    known = sm.GLM(y, sm.add_constant(x, prepend=False), GLM[family]).fit(tol=1e-14)
-    for answers in agents.answers():
-        model = answers.fitted()
-        found = model.summary(robust=False)
-        for ours, theirs in (
-            (found.estimates, known.params),
-            (found.standard_errors, known.bse),
-            (found.z, known.tvalues),
-            (found.intervals, known.conf_int()),
-            (found.deviance, known.deviance),
-            (found.null_deviance, known.null_deviance),
-            (found.pearson, known.pearson_chi2),
-            (found.log_likelihood, known.llf),
-            (found.aic, known.aic),
-            (found.bic, known.bic_llf),
-            (found.degrees_of_freedom, known.df_resid),
-            (found.dispersion, known.scale),
-        ):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-        np.testing.assert_allclose(model.to_sklearn().predict(x), model.predict(x))
-        means = model.predict_proba(x)[:, 1] if family == "logistic" else model.predict(x)
-        np.testing.assert_allclose(means, known.predict(), rtol=1e-6)
-        robust = model.summary()
-        np.testing.assert_allclose(robust.robust_errors, answers.standard_error)
-        np.testing.assert_allclose(
-            robust.intervals[:, 1] - robust.estimates, answers.quantile_95 * robust.errors, 1e-2
-        )
-        by_name = model.predict({"dose": x[:, 1], "age": x[:, 0]})
-        np.testing.assert_array_equal(by_name, model.predict(x))
-    assert model.score(x, y) == (
-        np.mean(by_name == y) if family == "logistic" else pytest.approx(found.explained)
-    )
-    with pytest.raises(InvalidInput, match=r"X must be the columns \['age', 'dose'\]"):
-        model.predict({"age": x[:, 0]})
-
-
-def test_what_a_summary_cannot_say_without_its_rows():
-    """The deviance of rows that were let go is that of an older estimate, and robust errors remain."""
-    table = np.vstack(rows("poisson"))
-    agents = ModelFleet(Network.path(2), "poisson", COVARIATES, memory=50)
-    with pytest.raises(Unsupported, match="there is no estimate yet: no rows have spread yet"):
-        agents.answers()[0].fitted()
-    for part in np.array_split(table, 10):
-        agents.play([list(part[::2]), list(part[1::2])])
-        agents.play(rounds=2 * spread_of(2) - 1)
-    found = agents.answers()[0].fitted().summary()
-    assert "another pass over rows that are no longer at hand" in found.note
-    assert np.isnan([found.deviance, found.aic, found.null_deviance, *found.standard_errors]).all()
-    assert np.isfinite([found.robust_errors, found.z, found.p]).all()
-    agents = ModelFleet(Network.path(2), "poisson", COVARIATES, forgetting=1000.0)
-    agents.play([[table], [table]])
-    agents.play(rounds=100)
-    assert "rows count by their age" in agents.answers()[0].fitted().summary().note
 
 
 def test_standard_errors_beyond_fifteen_parameters_rest_on_more_replicates():
