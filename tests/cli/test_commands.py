@@ -153,6 +153,11 @@ def test_examples_on_help_pages_are_valid(name):
         COMMANDS[name].load(name).make_context(name, shlex.split(example))
 
 
+def test_only_the_top_level_installs_completion():
+    assert "--install-completion" in invoke("--help").output
+    assert "--install-completion" not in invoke("fleet", "--help").output + invoke("store", "--help").output
+
+
 def test_help_pages_show_no_types_of_python():
     assert [name for name in COMMANDS if "list[" in invoke(name, "--help").output] == []
 

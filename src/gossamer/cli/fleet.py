@@ -24,7 +24,12 @@ if TYPE_CHECKING:
     from gossamer.methods import Method
     from gossamer.networks import Network
 
-fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
+fleet_app = typer.Typer(
+    name="fleet",
+    help="Create, run and inspect a fleet of agents.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 LOCAL_FORM = "anytime-sda:acceleration=local"
 """The default method of a fleet, which needs only the weights of the edges."""

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from gossamer.agents.store.file import Record
 
 store_app = typer.Typer(
-    name="store", help="Check, back up and restore the store of an agent.", no_args_is_help=True
+    name="store",
+    help="Check, back up and restore the store of an agent.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 StoreFile = Annotated[Path, typer.Argument(help="An agent's store: NAME.sqlite in its --store directory.")]
