@@ -8,6 +8,8 @@ lies about them can change standard errors, and so what is withheld, but no coef
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gossamer.agents.statistics.base import Box
@@ -59,8 +61,8 @@ def _factors(family: Family, low: float, high: float, reach: tuple[float, float]
             pair,
             np.array([0.0, 0.25]),
             np.array([-0.25, 0.0]),
-            k / np.e * pair,
-            np.array([0.0, 4 * k / np.e**2]),
+            k / math.e * pair,
+            np.array([0.0, 4 * k / math.e**2]),
         )
     eta, y = np.meshgrid(
         np.linspace(*reach, _GRID), np.linspace(low, high, _GRID if not family.categorical else 2)
