@@ -233,7 +233,7 @@ def test_a_method_that_cannot_run_says_so_and_the_others_run():
     assert found["run"][0][0]["notes"] == ["runs without a ledger: neighbors that are not heard are left out"]
     assert "error" not in found
     calm = frames(network="grid:3x3", rounds=20, methods=[["push-sum", {}]])
-    assert calm["unknown"][0][0]["message"].startswith("this needs one gossip matrix")
+    assert calm["unknown"][0][0]["message"].startswith("exact errors need one gossip matrix")
 
 
 def test_a_mistake_of_ours_does_not_leave_a_page_waiting(monkeypatch, capsys):

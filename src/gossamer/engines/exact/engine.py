@@ -260,7 +260,7 @@ def analyzable(method: Method | str) -> Method:
     """Return the method, or raise an error that says why it has no exact error."""
     method = resolve(method)
     if method.mixing != "matrix":
-        raise Unsupported(
-            f"this needs one gossip matrix, but {method.name} has none: {method.mixes}; simulate it"
-        )
+        pushes = method.mixing == "push"
+        what = "divides what one-way links push" if pushes else "draws a random exchange each round"
+        raise Unsupported(f"exact errors need one gossip matrix, but {method.name} {what}; simulate it")
     return method
