@@ -152,6 +152,15 @@ def test_without_loss_nothing_changes():
     assert drawn.messages.tolist() == calm.messages.tolist()
 
 
+@pytest.mark.parametrize(("method", "faults"), [("pairwise", None), ("dsg", gs.faults.Loss(0.3))])
+def test_an_average_far_from_zero_costs_no_digits(method, faults):
+    near, far = (
+        gs.exact(method, KITE, gs.Gaussian(shift + np.arange(4.0)), [20, 300], faults=faults)
+        for shift in (0.0, 1e6)
+    )
+    assert np.allclose(far.bias, near.bias, rtol=1e-6, atol=1e-18)
+
+
 @pytest.mark.parametrize("method", ["pairwise", "broadcast"])
 def test_random_gossip_is_as_simulated(method):
     net, obs = Network.grid(3, 4), gs.Gaussian(np.arange(12.0), std=2.0)

@@ -338,9 +338,15 @@ def exact_over_draws(
 def _follow(
     table: Table, draw: RandomExchange, observations: Observations, ends: Integers
 ) -> tuple[Floats, Floats]:
-    """(H, N) each: expected squared errors of the means alone, and of the noise alone, after the rounds `ends`."""
+    """(H, N) each: expected squared errors of the means alone, and of the noise alone, after the rounds `ends`.
+
+    What all agents see in common is not mixed, so it is followed by itself: its square would drown the rest.
+    """
     registers, agents = table.registers, observations.agents
-    expected = np.zeros((registers, agents, observations.mean.shape[1]))
+    expected = np.zeros(
+        (registers, agents, observations.components)
+    )  # of the means, less what they have in common
+    common = np.zeros((registers, observations.components))
     steady, noisy = np.zeros((2, registers, registers, agents, agents))
     variance = observations.variance.sum(axis=1)
     bias, noise = np.empty((2, len(ends), agents))
@@ -350,20 +356,24 @@ def _follow(
         sent = np.append(row.message_state, row.message_observation)
         if step[:, -1].any() or sent[-1]:
             means = observations.means(range(t, t + 1))[0]
+            average = means.mean(axis=0)
+            means = means - average
             cross = np.einsum("kia,ja->kij", expected, means)
             steady = _bordered(steady, cross, means @ means.T)
             noisy = _bordered(noisy, np.zeros_like(cross), np.diag(variance * table.noise_scale[t] ** 2))
         else:
-            means, step, sent = np.zeros_like(expected[0]), step[:, :-1], sent[:-1]
+            means, average = np.zeros_like(expected[0]), np.zeros_like(common[0])
+            step, sent = step[:, :-1], sent[:-1]
+        common = row.step(common, average, 0.0 * average)
         expected = row.step(expected, means, draw.mean @ row.message(expected, means))
         steady, noisy = (_stepped(moments, step, sent, row.step_mixed, draw) for moments in (steady, noisy))
         for h in np.flatnonzero(ends == t + 1):
-            target = observations.target(t + 1)
+            gap = row.estimate(common) - observations.target(t + 1)
             own, of_noise = (
                 np.einsum("a,b,abii->i", row.estimate_state, row.estimate_state, moments)
                 for moments in (steady, noisy)
             )
-            bias[h] = own - 2 * row.estimate(expected) @ target + target @ target
+            bias[h] = own + 2 * row.estimate(expected) @ gap + gap @ gap
             noise[h] = of_noise
     return np.maximum(bias, 0.0), noise
 
