@@ -5,7 +5,8 @@
 
 Ten agents on a cycle see one row each per round. River's logistic regression sees all rows in one place, one at a time,
 standardized, with the step of its SGD that is best in hindsight. A row's loss is taken before it is used; entries are
-means over rows of windows that begin so many rounds after the flip. `ideal` is the loss of the true model.
+means over the rows of windows, each named after the number of rounds between the flip and its start.
+`ideal` is the loss of the true model.
 """
 
 from __future__ import annotations

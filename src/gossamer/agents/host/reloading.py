@@ -41,8 +41,8 @@ LOOK_EVERY = 2.0
 """Seconds between two looks at the files."""
 
 _LONELY = 5
-"""Number of looks in a row without a neighbor after which another member is asked; at every look if all are missing,
-otherwise once in so many looks."""
+"""Number of looks in a row without a neighbor after which another member is asked. If all neighbors are missing it is
+asked again at every look, otherwise again after this many."""
 
 _NOTICE = 14
 """Days before the expiry of a certificate from which on the log warns, once a day."""

@@ -26,7 +26,7 @@ _STEPS = 5
 
 _NEGLIGIBLE, _ROUNDING = 1e-3, 1e-6
 """Relative accuracies at which an answer counts as settled: the first without replicates, when the noise is unknown;
-the second if all observations are equal, when there is no noise."""
+the second if all observations are equal, so that there is no noise."""
 
 
 class Mixing:

@@ -51,10 +51,9 @@ def box_of(sums: SumLayout, family: Family, low: Floats, high: Floats, size: int
 
 
 def _factors(family: Family, low: float, high: float, reach: tuple[float, float]) -> tuple[Floats, ...]:
-    """Intervals of l', of l'' on the diagonal and beside it, of l'' eta and of eta'l'' eta."""
-    if (
-        family.outputs > 1
-    ):  # with d = largest predictor - eta, p <= exp(-d), and d exp(-d) <= 1/e, d^2 exp(-d) <= 4/e^2
+    """Return intervals that contain l', the diagonal and the off-diagonal entries of l'', l'' eta, and eta'l'' eta."""
+    if family.outputs > 1:
+        # With d = largest predictor - eta: p <= exp(-d), d exp(-d) <= 1/e and d^2 exp(-d) <= 4/e^2.
         k = family.outputs + 1
         pair = np.array([-1.0, 1.0])
         return (
