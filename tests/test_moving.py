@@ -24,6 +24,7 @@ def bias_by_hand(method, net, obs, rounds):
     return ((mean - obs.target(rounds)) ** 2).sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", VARIANTS, ids=repr)
 def test_the_exact_bias_is_that_of_a_dense_recursion(method, small):
     net, _ = small

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.engines.exact import Sweep
 from gossamer.methods import SDA
 from tests.support.brute_force import CASES, FOUND, brute_force, random_case
 
@@ -59,6 +60,7 @@ def test_plans_compare_methods_targets_and_networks():
         gs.plan(networks[0], obs, 0.0)
 
 
+@pytest.mark.slow
 def test_sample_complexity_slopes():
     """Exact SDA on the path: 549 -> 995 samples for eps .015 -> .0055, slope -.59; -.88 for small eps."""
     net = gs.Network.path(100)
@@ -145,6 +147,38 @@ def test_moving_means_are_followed_for_a_while_only(method, monkeypatch):
     assert missed.note.endswith(f"{about}; others up to 1000000 were not examined")
     assert missed.total_error == pytest.approx(errors[best], rel=1e-9)
     assert gs.plan(net, obs, errors[best], method).rounds <= 100
+
+
+@pytest.mark.parametrize(
+    "method",
+    [gs.AnytimeSDA(), gs.AnytimeSDA("heavy-ball"), gs.AnytimeSDA("local"), gs.DSG()],
+    ids=lambda m: m.label,
+)
+def test_rounds_that_the_average_rules_out_are_skipped(method, monkeypatch):
+    swept = []
+    block = Sweep.block
+
+    def counted(sweep, rounds):
+        swept.append(rounds if len(sweep.over.nodes) > 1 else 0)
+        return block(sweep, rounds)
+
+    monkeypatch.setattr(Sweep, "block", counted)
+    net, obs = gs.Network.grid(3, 4), gs.Gaussian(np.arange(12.0))
+    targets = [0.02, 5e-5, 3e-5, 1e-5]
+    arguments = net, obs, targets, method
+    whole = gs.plan(*arguments, most_rounds=40_000)
+    assert sum(swept) >= 40_000  # the last target is missed, and its least error needs all rounds
+    swept.clear()
+    leaping = gs.plan(net, obs, targets[:-1], method, most_rounds=40_000)
+    assert sum(swept) < 15_000 < leaping[1].rounds
+    monkeypatch.setattr("gossamer.planning.LEAP", 10**9)
+    for plans in (whole, leaping):
+        for plan, expected in zip(plans, gs.plan(*arguments, most_rounds=40_000), strict=False):
+            assert (plan.rounds, plan.total_error, plan.note) == (
+                expected.rounds,
+                expected.total_error,
+                expected.note,
+            )
 
 
 def test_plans_beyond_what_is_examined_say_so(monkeypatch):
@@ -235,6 +269,7 @@ def test_tuning_never_makes_it_worse_and_helps_the_paper():
         gs.tune("sda", net, obs, 300, ["smoothing"])
 
 
+@pytest.mark.slow
 def test_tuning_is_not_fooled_by_means_where_methods_start():
     """At zero means a step of nothing is best on paper; what is chosen instead serves any means."""
     net, method = gs.Network.cycle(10), gs.DASG(momentum=0.8)
@@ -247,3 +282,18 @@ def test_tuning_is_not_fooled_by_means_where_methods_start():
     assert (
         gs.tune("sda", net, gs.Gaussian(np.zeros(10)), 40, "burn_in").notes == []
     )  # SDA forgets where it starts
+
+
+def test_plans_with_masks_and_noise_are_the_smallest_number_of_rounds():
+    net, obs = gs.Network.grid(3, 4), gs.Gaussian(np.linspace(0, 5, 12))
+    for privacy in ({"masks": 100.0}, {"masks": 100.0, "epsilon": 1.0, "change": 0.02}, {"noise": 0.1}):
+        plan = gs.plan(net, obs, 0.05, **privacy)
+        errors = gs.exact(
+            plan.method, net, obs, list(range(1, plan.rounds + 1)), masks=plan.masks
+        ).total_error
+        assert errors[-1] <= 0.05
+        assert np.all(errors[:-1] > 0.05)
+        assert plan.rounds > gs.plan(net, obs, 0.05).rounds
+        assert plan.records()[0]["noise"] == plan.masks.noise
+    with pytest.raises(gs.InvalidInput, match="no estimate that is linear in them does"):
+        gs.plan(net, obs, 0.05, noise=0.3)  # 0.3^2 of the error stays for ever

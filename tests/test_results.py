@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import numpy as np
@@ -26,6 +27,10 @@ def _problem() -> gs.PolicyEvaluation:
     return gs.PolicyEvaluation.from_problem(NET, problems.garnet(5, 2, seed=1))
 
 
+def _values() -> gs.ValueEstimation:
+    return gs.ValueEstimation.from_policy(_problem(), np.eye(5))
+
+
 RESULTS = {
     "exact": lambda: gs.exact("sda", NET, OBS, [20, 50, 100]),
     "exact, one horizon": lambda: gs.exact("anytime-sda", NET, OBS, 50),
@@ -47,6 +52,8 @@ RESULTS = {
     ),
     "estimation": lambda: gs.LinearEstimation.random(NET, 2, 2).simulate("sda", [100, 200], 4),
     "evaluation": lambda: _problem().simulate("anytime-sda", [50, 100], 4),
+    "values": lambda: _values().simulate("anytime-sda", [50, 100], 4),
+    "values, several": lambda: _values().simulate(["anytime-sda", "dsg"], [50, 100], 4),
 }
 
 
@@ -55,6 +62,7 @@ def results() -> dict[str, Result]:
     return {name: make() for name, make in RESULTS.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RESULTS)
 def test_a_frame_is_tidy_in_both_libraries(results, kind):
     result = results[kind]
@@ -82,6 +90,7 @@ def test_a_look_is_short(results, kind):
     assert html.count("<tr>") == 1 + len(results[kind].records())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RESULTS)
 def test_equality_and_pickling(results, kind):
     result = results[kind]
@@ -90,6 +99,7 @@ def test_equality_and_pickling(results, kind):
     assert result != RESULTS["exact" if kind != "exact" else "tune"]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RESULTS)
 def test_a_plot_shows_limits_and_says_what_it_shows(results, kind):
     axes = np.atleast_1d(results[kind].plot())
@@ -162,3 +172,26 @@ def test_same_compares_values_of_any_kind():
     assert not same(np.zeros(2), np.zeros(3))
     assert not same([1], [2])
     assert same(float("nan"), float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (gs.Gaussian([0.0, 4.0], 2.0), ["<svg", "<circle", "Gaussian(2 agents, means 0 to 4, std 2)"]),
+        (gs.Gaussian(np.zeros((3, 2)), 0.0), ["3 agents x 2 components"]),
+        (gs.AnytimeSDA("local"), ["<caption>anytime-sda</caption>", "<td>acceleration</td><td>local</td>"]),
+        (gs.SDA(), ["<td>step_size</td><td>chosen for the network</td>"]),
+        (gs.faults.Crash(3, 20), ["1 fault<", "<td>crash</td><td>agent 3, round 20"]),
+        (
+            gs.faults.Faults(gs.faults.Loss(0.3), gs.faults.Partition(range(50), 2, 9)),
+            ["2 faults", "probability 0.3", "groups [0, 1, 2", "..."],
+        ),
+    ],
+    ids=["streams", "components", "method", "chosen", "fault", "faults"],
+)
+def test_notebooks_show_streams_methods_and_faults(shown, words):
+    text = shown._repr_html_()
+    ET.fromstring(f"<div>{text.replace('<br>', '<br/>')}</div>")  # every element is closed
+    for word in words:
+        assert word in text
+    assert "nan" not in text

@@ -51,6 +51,11 @@ for line in sys.argv[1:]:
     print("ran", line)
 """
 
+SMALL_REPRODUCTION = (
+    "reproduce --agents 9 --trials 4 --draws 2 --stages 2,3 --large 0.1,0.05 --small 0.03,0.02 "
+    "--star-agents 9,16,25"
+)
+
 EVERYDAY = [
     "exact grid:5x5 --rounds 20",
     "exact path:9 --rounds 5,20 --method sda",
@@ -89,7 +94,7 @@ def run(*command, **variables):
 def test_nothing_is_compiled_after_a_warmup(tmp_path):
     """The paper's reproduction and the everyday commands find all of their code where the last warmup left it."""
     run("-m", "gossamer", "warmup")  # a matter of a second after `make setup`
-    lines = [f"reproduce --quick --out {tmp_path / 'paper'}", *EVERYDAY]
+    lines = [f"{SMALL_REPRODUCTION} --out {tmp_path / 'paper'}", *EVERYDAY]
     if find_spec("mpi4py"):
         lines += CLUSTER
     told = run("-c", WATCHED, *lines).splitlines()
@@ -108,12 +113,19 @@ class Threads(ThreadPoolExecutor):
         super().__init__(workers)
 
 
+@pytest.fixture(scope="module")
+def sources():
+    """The files of the package, parsed once."""
+    return SourceTree(warmup.PACKAGE)
+
+
 @pytest.fixture
-def small_tasks(tmp_path, monkeypatch):
+def small_tasks(tmp_path, monkeypatch, sources):
     """Two tasks that only note that they ran, and a stamp in a folder of its own."""
     ran = []
     monkeypatch.setattr(warmup, "TASKS", {"one": lambda: ran.append("one"), "two": lambda: ran.append("two")})
     monkeypatch.setattr(warmup, "ProcessPoolExecutor", Threads)
+    monkeypatch.setattr(warmup, "SourceTree", lambda package: sources)
     monkeypatch.setattr(warmup, "_stamp", lambda: tmp_path / "cache" / "warmup.json")
     monkeypatch.setattr(warmup, "_forget_everything", lambda: None)  # the code that the other tests run on
     return ran

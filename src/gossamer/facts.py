@@ -13,6 +13,19 @@ AVERAGING_BOUND = 2.0
 """Bound on the eigenvalues of L = I - W if W averages, that is, has nonnegative weights that add up to 1."""
 
 
+class ExchangeFacts(NamedTuple):
+    """What the speed of random exchanges over single edges depends on; weights of edges do not matter.
+
+    edges          number of edges
+    connectivity   smallest nonzero eigenvalue of the Laplacian D - A
+    resistance     largest effective resistance between the ends of an edge, if every edge has resistance 1
+    """
+
+    edges: int
+    connectivity: float
+    resistance: float
+
+
 class SpectralFacts(Protocol):
     """The facts about a network that a method may use: its size and a few numbers from its spectrum.
 
@@ -32,6 +45,8 @@ class SpectralFacts(Protocol):
         lambda_max / lambda_2.
     inverse_square_trace : float
         The sum of 1/lambda^2 over the nonzero eigenvalues.
+    exchanges : ExchangeFacts
+        What the speed of random exchanges depends on.
 
     Examples
     --------
@@ -58,6 +73,9 @@ class SpectralFacts(Protocol):
     @property
     def inverse_square_trace(self) -> float: ...
 
+    @property
+    def exchanges(self) -> ExchangeFacts: ...
+
 
 class KnownFacts(NamedTuple):
     """`SpectralFacts` as plain numbers, for code without a `Network`, such as a deployed agent or a rank of a cluster.
@@ -78,6 +96,10 @@ class KnownFacts(NamedTuple):
     @property
     def condition_number(self) -> float:
         return self.lambda_max / self.lambda_2
+
+    @property
+    def exchanges(self) -> ExchangeFacts:
+        raise Unsupported("random exchanges run only in simulations, which have a Network")
 
     @classmethod
     def copy(cls, facts: SpectralFacts) -> KnownFacts:
@@ -106,6 +128,7 @@ class DeclaredFacts:
     lambda_2: float
     condition_number: float
     inverse_square_trace: float
+    exchanges: ExchangeFacts
 
 
 class UnknownFacts(DeclaredFacts):

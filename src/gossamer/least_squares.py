@@ -1,6 +1,6 @@
 """Least squares from sums over rows: accumulate, center, solve. NumPy alone, because agents load no SciPy.
 
-Linear estimation, models of rows at rest, of streams and of fleets hold averages of a curvature A = sum of l'' x x' and
+Linear estimation, models of stored rows, of streams and of fleets hold averages of a curvature A = sum of l'' x x' and
 of a right side b over the rows of a network, and solve A theta = b. Covariates have units, which must not matter: every
 matrix is brought to a diagonal of ones before it is inverted or judged.
 """
@@ -75,7 +75,7 @@ def shift(means: Floats, outputs: int, size: int) -> Floats:
 def centering(curvature: Floats, outputs: int) -> Floats:
     """(..., p, p) the `shift` by the means that a curvature (..., p, p) with intercepts contains.
 
-    Covariates that are all far from zero look alike beside a constant: what is known of them shows around their mean.
+    Covariates that are all far from zero look like a constant; their information is in the deviations from their mean.
     """
     size = curvature.shape[-1]
     blocks = curvature.reshape(*curvature.shape[:-2], outputs, size // outputs, outputs, size // outputs)
@@ -131,9 +131,9 @@ def unknown_direction(matrix: Floats) -> Floats:
 class Singular(Exception):
     """A matrix cannot be inverted: it does not determine a direction."""
 
-    def __init__(self, matrix: Floats) -> None:
+    def __init__(self, direction: Floats) -> None:
         super().__init__()
-        self.direction = unknown_direction(matrix)
+        self.direction = direction
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:
@@ -143,9 +143,9 @@ def solve(matrix: Floats, right: Floats) -> Floats:
     try:
         pivots = np.diag(np.linalg.cholesky(scaled))
     except np.linalg.LinAlgError:
-        raise Singular(matrix) from None
+        raise Singular(unknown_direction(matrix)) from None
     if pivots.min() < _SMALLEST_PIVOT:
-        raise Singular(matrix)
+        raise Singular(unknown_direction(matrix))
     return np.asarray(np.linalg.solve(scaled, right / size) / size)
 
 
@@ -157,3 +157,19 @@ def in_words(direction: Floats, names: Sequence[str]) -> str:
     return " ".join(
         f"{'+' if direction[k] > 0 else '-'} {abs(direction[k]):.3g} {names[k]}" for k in largest.tolist()
     ).removeprefix("+ ")
+
+
+def solve_square(matrix: Floats, right: Floats, scale: Floats, ridge: float = 0.0) -> Floats:
+    """(..., p, k) x with (matrix + ridge diag(scale^2)) x = right, for a matrix (..., p, p) that need not be symmetric.
+
+    `scale` (p,) are the units of the unknowns, which must not matter. Without a ridge, raises `Singular` if some
+    direction is not determined.
+    """
+    size = np.where(scale > 0, scale, 1.0)
+    scaled = matrix / np.multiply.outer(size, size) + ridge * np.eye(len(size))
+    if ridge == 0:
+        _, values, directions = np.linalg.svd(scaled)
+        if np.any(values[..., -1] <= 1e-10 * values[..., 0]):
+            worst = np.unravel_index(np.argmin(values[..., -1] / values[..., 0]), values.shape[:-1])
+            raise Singular(directions[worst][-1] / size)
+    return np.asarray(np.linalg.solve(scaled, right / size[:, None]) / size[:, None])

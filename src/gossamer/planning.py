@@ -8,10 +8,10 @@ one:
                      the error is at least A (1 - h)^2 + V h^2/S >= A (V/S)/(A + V/S), where A = N ||mubar||^2,
                      V = sum sigma^2/N, and S the samples that an agent takes
     this one cannot  its error in the network's average, which no exchange of messages changes, is one mode of many
-                     and cheap to follow for every number of rounds; and if its rounds are all alike, its variance
-                     (P <- A P A' + Q from P = 0) never falls
+                     and cheap to follow for every number of rounds, so those where it alone misses the target are
+                     skipped; and if all its rounds are the same, its variance (P <- A P A' + Q from P = 0) never falls
 
-and otherwise by doubling and bisection, in which case the plan's note says what was not examined.
+and otherwise by doubling and bisection, in which case the plan's note names the rounds that were not examined.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 
 from gossamer import checks
+from gossamer.accounting import PrivacyOptions, masks_for
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.engines.exact import (
+    AverageSweeps,
     Measure,
     Sampler,
     Sweep,
     analyzable,
     evaluate,
     integrate,
+    mask_cost,
     measures,
     one_pass,
     trajectory,
@@ -41,7 +44,7 @@ from gossamer.engines.horizons import check_table
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, tabulate
 from gossamer.networks import Changing, DirectedNetwork, Graph, Network, NetworkLike
-from gossamer.observations import Observations, check_match
+from gossamer.observations import Masked, Observations, check_match
 from gossamer.plans import Plan as Plan
 from gossamer.plans import Plans as Plans
 
@@ -49,7 +52,9 @@ MOST_ROUNDS = 1_000_000
 
 BLOCK, WORK, SWEPT = 256, 2**24, 2**29
 """Every number of rounds up to BLOCK is examined, then four times as many, and so on, while rounds times eigenvalues
-are at most WORK; or SWEPT, where a block of rounds goes on from the one before."""
+are at most WORK; or SWEPT, if a block of rounds continues from the previous one."""
+
+LEAP = 2**12  # smallest number of rounds that a sweep skips
 
 SAMPLED = 1024
 """If variances are sampled, every number of rounds up to this one is examined."""
@@ -89,6 +94,7 @@ def plan(
     method: Method | str | None = ...,
     *,
     most_rounds: int = ...,
+    **privacy: Unpack[PrivacyOptions],
 ) -> Plan: ...
 @overload
 def plan(
@@ -98,6 +104,7 @@ def plan(
     method: SeveralMethods,
     *,
     most_rounds: int = ...,
+    **privacy: Unpack[PrivacyOptions],
 ) -> Plans: ...
 @overload
 def plan(
@@ -107,6 +114,7 @@ def plan(
     method: Method | str | SeveralMethods | None = ...,
     *,
     most_rounds: int = ...,
+    **privacy: Unpack[PrivacyOptions],
 ) -> Plans: ...
 @overload
 def plan(
@@ -116,6 +124,7 @@ def plan(
     method: Method | str | SeveralMethods | None = ...,
     *,
     most_rounds: int = ...,
+    **privacy: Unpack[PrivacyOptions],
 ) -> Plans: ...
 def plan(
     network: NetworkLike | SeveralNetworks,
@@ -124,8 +133,9 @@ def plan(
     method: Method | str | SeveralMethods | None = None,
     *,
     most_rounds: int = MOST_ROUNDS,
+    **privacy: Unpack[PrivacyOptions],
 ) -> Plan | Plans:
-    """Return the smallest number of rounds with total error <= target, and what it costs.
+    """Return the smallest number of rounds with total error <= target, and its cost.
 
     One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
     with `.cheapest(by=...)`. Observations may be a function of the network.
@@ -145,11 +155,30 @@ def plan(
         The total error to reach, summed over agents, for example 1e-3.
     most_rounds : int
         Largest number of rounds to consider.
+    masks : Masks or float, optional
+        Masks that hide the readings, and noise (see `Masks`), or the scale of the masks; refreshed ones are not
+        supported.
+    noise : float, optional
+        Standard deviation of the noise that each agent adds to its level, instead of that of the masks.
+    epsilon, delta : float, optional
+        Choose the least noise with which every agent has (epsilon, delta)-differential privacy (delta is 1e-6 by
+        default).
+    change, coalition : optional
+        The change that epsilon hides and the coalition it is hidden from, as for `gs.privacy`.
+
+    See Also
+    --------
+    exact : The error after a number of rounds.
+    tune : Parameters that minimize the error.
 
     Examples
     --------
-    >>> gs.plan("cycle:20", gs.Gaussian(np.arange(20.0)), target=0.01).rounds
-    113
+    >>> net, obs = gs.Network.cycle(20), gs.Gaussian(np.arange(20.0))
+    >>> gs.plan(net, obs, target=0.01).rounds, gs.plan(net, obs, target=0.01, masks=1000).rounds
+    (113, 113)
+    >>> plan = gs.plan(net, obs, 0.2, masks=1000, epsilon=1.0, change=0.1)
+    >>> plan.rounds, plan.masks.noise
+    (54, 0.094467)
     """
     method = AnytimeSDA() if method is None else method
     one_network = isinstance(network, Network | DirectedNetwork | Graph | Changing | str)
@@ -163,6 +192,8 @@ def plan(
     for net in map(Network.of, networks):
         streams = observations(net) if callable(observations) else observations
         check_match(net, streams)
+        if (masks := masks_for(net, **privacy)) is not None:
+            streams = Masked(streams, net, masks)
         most = int(min(most_rounds, streams.known_rounds))
         by_method = [_Search(analyzable(one), net, streams, most).plans(targets) for one in methods]
         plans += [plan for group in zip(*by_method, strict=True) for plan in group]
@@ -174,7 +205,7 @@ def plan(
 
 
 def _listed(name: str, kind: str, value: Any, one: bool) -> list[Any]:
-    """Return the value, which is one of a kind or several, as a list."""
+    """Return one value, or several, as a list."""
     listed = isinstance(value, Iterable) and not isinstance(value, str)
     several = [value] if one else list(value) if listed else []
     if not several:
@@ -248,7 +279,7 @@ class _Search:
         )
 
     def _made(self, target: float, rounds: int, note: str, *, missed: bool = False) -> Plan:
-        """A plan with the error after these rounds; one that is missed costs infinitely."""
+        """A plan with the error after these rounds; if the target is missed, costs are infinite."""
         result = evaluate(self.method, self.network, self.observations, rounds, self.over)
         total = result.total_error + UPPER * result.uncertainty
         if result.uncertainty:
@@ -269,6 +300,7 @@ class _Search:
             messages=messages,
             bytes=size,
             note=note,
+            masks=self.observations.masks if isinstance(self.observations, Masked) else None,
         )
 
     @cached_property
@@ -277,7 +309,7 @@ class _Search:
 
     @cached_property
     def reach(self) -> int:
-        """The most rounds that are worth computing."""
+        """The largest number of rounds worth computing."""
         followed = max(ONE_BY_ONE, min(MOVING, WORK // (4 * self.observations.mean.size)))
         return min(self.most, followed) if self.observations.moving else self.most
 
@@ -297,11 +329,12 @@ class _Search:
     def examined(self, targets: list[float]) -> tuple[int, _Errors]:
         """The errors after `first`, `first` + 1, ... rounds, and the last of these numbers.
 
-        It goes on until every target is met or proven out of reach, nothing is left, or it costs too much.
+        It continues until every target is met or proven out of reach, no candidate is left, or it costs too much.
         """
         if not self.in_one_pass:
             return self._one_by_one(min(targets))
-        if self.method.anytime and isinstance(self.over, Measure) and not self.observations.moving:
+        if self.method.anytime and self._sweeps:
+            assert isinstance(self.over, Measure)
             return self._swept(targets, self.over)
         nodes = len(self.over.nodes) if isinstance(self.over, Measure) else WORK // SAMPLED
         most = min(self.reach, max(BLOCK, WORK // nodes))
@@ -315,27 +348,40 @@ class _Search:
                 return length, errors
             length = min(4 * length, most)
 
-    def _swept(self, targets: list[float], over: Measure) -> tuple[int, _Errors]:
-        """The same block by block, as one pass over the rounds."""
+    @property
+    def _sweeps(self) -> bool:
+        """Whether one pass over the rounds needs nothing but the variances of modes."""
+        plain = not (self.observations.moving or isinstance(self.observations, Masked))
+        return plain and isinstance(self.over, Measure)
+
+    def _swept(self, targets: list[float], over: Measure, *, leaping: bool = True) -> tuple[int, _Errors]:
+        """The same block by block, as one pass; if `leaping`, skipped rounds have infinite errors."""
         check_table(self.method, self.reach)
-        most = min(self.reach, max(BLOCK, SWEPT // len(over.nodes)))
         going = Sweep(self.method, self.network, over)
+        average = AverageSweeps(Sweep(self.method, self.network, over.average), self.reach)
         errors = _Errors(np.empty(0), 0.0)
-        length = 0
+        begin = length = 0
+        budget = max(BLOCK, SWEPT // len(over.nodes))
         while True:
-            block = min(max(BLOCK, 3 * length), most - length, 2**16)
+            block = min(max(BLOCK, 3 * (length - begin)), budget, self.reach - length, 2**16)
             with np.errstate(all="ignore"):
                 bias, variance = (values[:block] for values in going.block(block + block % 2))
             errors = _Errors(np.concatenate([errors.total, bias + variance]), float(variance[-1]))
-            length += block
+            length, budget = length + block, budget - block
             open_ones = [target for target in targets if not _meets(errors.total, target).any()]
-            if length == most or not np.isfinite(errors.total[-1]):
+            done = all(self.proof(target, errors, patient=False) for target in open_ones)
+            if done or length == self.reach or not (budget and np.isfinite(errors.total[-1])):
+                if open_ones and begin:  # what was skipped may have the least error
+                    return self._swept(targets, over, leaping=False)
                 return length, errors
-            if all(self.proof(target, errors, patient=False) for target in open_ones):
-                return length, errors
+            leaps = leaping and length >= LEAP
+            start = average.leap(going, max(open_ones) * (1 + 2 * ROUNDING), LEAP) if leaps else length
+            if start > length:
+                errors = _Errors(np.append(errors.total, np.full(start - length, np.inf)), 0.0)
+                begin = length = start
 
-    def _errors(self, horizons: Integers, over: Measure | Sampler) -> _Errors:
-        """The errors after these numbers of rounds, in one pass."""
+    def _errors(self, horizons: Integers, over: Measure | Sampler, *, masked: bool = True) -> _Errors:
+        """The errors after these numbers of rounds, in one pass; without those of masks unless `masked`."""
         check_table(self.method, int(horizons[-1]))
         passes = trajectory(self.method, self.network, horizons)
         with np.errstate(all="ignore"):
@@ -344,6 +390,8 @@ class _Search:
                 over = over.fit(trajectory(self.method, self.network, horizons[some]))
             parts = integrate(passes, self.network, self.observations, over)
             total = parts.bias + parts.variance + UPPER * parts.uncertainty
+            if masked and isinstance(self.observations, Masked):
+                total += mask_cost(self.method, self.network, self.observations, passes)
             return _Errors(total, float(parts.variance[-1]))
 
     def _one_by_one(self, target: float) -> tuple[int, _Errors]:
@@ -390,17 +438,17 @@ class _Search:
     def in_average(self) -> Floats:
         """The errors in the network's average alone after every number of rounds."""
         horizons = np.arange(self.first, self.most + 1)
-        return np.nan_to_num(self._errors(horizons, self.over.average).total, nan=np.inf)
+        return np.nan_to_num(self._errors(horizons, self.over.average, masked=False).total, nan=np.inf)
 
     @cached_property
     def steady(self) -> bool:
-        """Whether every round does the same, as far as `BLOCK` rounds tell of a method that says it is `anytime`."""
+        """Whether all rounds are the same, judged by `BLOCK` rounds of a method that says it is `anytime`."""
         table = tabulate(self.method, self.network, BLOCK)
         return self.method.anytime and all(np.all(array == array[:1]) for array in table)
 
     @cached_property
     def samples(self) -> float:
-        """How many an agent takes in `most` rounds: no fewer than in any smaller number, if one pass serves all."""
+        """Samples of an agent in `most` rounds, at least as many as in fewer; infinite unless one pass serves all."""
         check_table(self.method, self.most)
         return float(self.method.batches(self.network, self.most).sum()) if self.in_one_pass else np.inf
 
@@ -411,6 +459,8 @@ class _Search:
             return False  # the average itself moves
         energy = self.network.agents * float(average @ average)
         noise = float(self.over.average.power[0]) / self.samples
+        if isinstance(self.observations, Masked):
+            noise += self.observations.components * self.observations.masks.noise**2
         return energy * noise > target * (energy + noise)
 
     def _beyond(self, target: float, every: int) -> tuple[int | None, dict[int, float]]:

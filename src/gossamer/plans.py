@@ -13,7 +13,7 @@ from gossamer.engines.results import over_limit, spread_out
 from gossamer.errors import InvalidInput
 from gossamer.methods import Method
 from gossamer.networks import Network
-from gossamer.observations import Observations
+from gossamer.observations import Masks, Observations
 from gossamer.plotting import Panels
 from gossamer.results import Record, Result
 
@@ -37,14 +37,14 @@ class Plan(Result):
     observations: Observations
     target: float
     rounds: int | None  #: None: the target is out of reach, see `note`
-    total_error: (
-        float  #: after those rounds (an upper end, if `note` says so); of a missed target, the least found
-    )
+    #: after those rounds (an upper end, if `note` says so); of a missed target, the least found
+    total_error: float
     centralized_limit: float
     samples: float
     messages: float
     bytes: float
     note: str = ""
+    masks: Masks | None = None  #: masks and noise, if any
 
     shown = ("target", "rounds", "samples", "messages", "bytes", "over_limit", "note")
 
@@ -80,6 +80,7 @@ class Plan(Result):
                 "mse": self.mse,
                 "centralized_limit": self.centralized_limit,
                 "over_limit": self.over_limit,
+                "noise": None if self.masks is None else self.masks.noise,
                 "note": self.note,
             }
         ]

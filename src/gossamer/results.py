@@ -84,14 +84,19 @@ class Result(ABC):
     def _repr_html_(self) -> str:
         rows = self.records()
         columns = list(self.shown or (rows[0] if rows else ()))
-        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_brief(row[name]))}</td>" for name in columns) + "</tr>"
-            for row in rows[:_ROWS_SHOWN]
-        )
-        more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
-        caption = f"<caption>{html.escape(self.title)}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        return html_table(self.title, columns, [[row[name] for name in columns] for row in rows])
+
+
+def html_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return a table for notebooks, at most 20 rows of it."""
+    head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(_brief(value))}</td>" for value in row) + "</tr>"
+        for row in rows[:_ROWS_SHOWN]
+    )
+    more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
+    caption = f"<caption>{html.escape(title)}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _brief(value: object) -> str:

@@ -123,6 +123,11 @@ def tune(
     parameters : str or sequence of str, optional
         The parameters to choose; by default all in the method's `tunable`.
 
+    See Also
+    --------
+    exact : The error with given parameters.
+    plan : The rounds needed for a target error.
+
     Examples
     --------
     >>> tuned = gs.tune("sda", "cycle:10", gs.Gaussian(np.arange(10.0)), 100, parameters="burn_in")

@@ -77,9 +77,8 @@ def warm_up(
         _forget_everything()
     begin(list(TASKS))
     modules: set[Compiled] = set()
-    context = multiprocessing.get_context(
-        "spawn"
-    )  # a forked process would inherit locks that are never released
+    # A forked process would inherit locks that are never released.
+    context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=context) as pool:
         waiting = {pool.submit(_work, name): name for name in TASKS}
         for finished in as_completed(waiting):
@@ -265,7 +264,7 @@ def _forget_outdated(tree: SourceTree, recorded: Iterable[Sequence[str]]) -> Non
     """Remove compiled code whose module, or anything it imports, has changed since.
 
     Numba itself notices only a change of the file that a function is in, and functions of other files are
-    compiled into it: after an edit of `philox.py` a simulation would go on drawing the old numbers.
+    compiled into it: after an edit of `philox.py` a simulation would continue to draw the old numbers.
     """
     for source, folder, digest in recorded:
         path = Path(source)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gossamer.comparison import engine
+from gossamer.comparison import sweep
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def interrupt(monkeypatch) -> Callable[[int], None]:
     """Let Ctrl-C come with the batch of this number."""
 
     def at(number: int) -> None:
-        whole, calls = engine.evaluate, []
+        whole, calls = sweep.evaluate, []
 
         def stopping(batch):
             calls.append(batch)
@@ -22,6 +22,6 @@ def interrupt(monkeypatch) -> Callable[[int], None]:
                 raise KeyboardInterrupt
             return whole(batch)
 
-        monkeypatch.setattr(engine, "evaluate", stopping)
+        monkeypatch.setattr(sweep, "evaluate", stopping)
 
     return at

@@ -102,6 +102,7 @@ def test_names_are_unique_and_may_be_given():
     assert alike.column("method") == ["1", "1 (2)"]
 
 
+@pytest.mark.slow
 def test_a_method_that_cannot_run_has_a_note_and_no_error():
     rows = gs.compare(["push-sum", gs.SDA(burn_in=30), "sda"], NETS[0], streams, [20, 50]).records()
     assert [row["total_error"] is None for row in rows] == [True, True, True, False, False, False]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import gossamer as gs
-from gossamer.comparison import engine as module
+from gossamer.comparison import sweep as module
 from gossamer.comparison.points import COLUMNS
 from gossamer.comparison.store import Store, verified
 from gossamer.methods.loading import load_class
@@ -40,6 +40,7 @@ def computed(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_a_second_call_computes_only_what_is_missing(tmp_path, computed):
     first = gs.compare(["sda", "dsg"], NETS, streams, [20, 50], trials=4, store=tmp_path)
     assert len(computed) == 4
@@ -87,6 +88,7 @@ def test_the_names_are_those_of_the_caller(tmp_path, computed):
     assert (again.column("method"), again.column("network")) == (["b"], ["y"])
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_goes_on(tmp_path, interrupt):
     many = {f"er{k}": gs.Network.erdos_renyi(8, seed=k) for k in range(30)}
     interrupt(4)
@@ -108,6 +110,7 @@ def test_a_damaged_file_is_computed_again(tmp_path, computed):
     assert len(computed) == 1
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_gives_a_wrong_number(tmp_path):
     """Every bit of the file is under its digest, and what does not have its digest is not read."""
     gs.compare(["sda"], NETS["path"], streams, [20, 50], trials=3, store=tmp_path)
@@ -132,6 +135,7 @@ def test_no_flipped_bit_gives_a_wrong_number(tmp_path):
     assert len(store.damaged) == len(places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sda", "anytime-sda", "d-masg", "dsg"])
 def test_a_comparison_that_was_extended_equals_a_fresh_one(tmp_path, method):
     """With one horizon, a few, and so many that SDA has one pass for all: the last digits depend on it."""
@@ -348,6 +352,7 @@ sys.exit(len(os.listdir("/proc/self/task")) - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not pathlib.Path("/proc/self/task").exists(), reason="counts the threads of a process on Linux"
 )

@@ -20,6 +20,7 @@ OBSERVATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", VARIANTS, ids=repr)
 def test_simulation_agrees_with_exact_within_four_standard_errors(method, small):
     net, obs = small
@@ -31,6 +32,7 @@ def test_simulation_agrees_with_exact_within_four_standard_errors(method, small)
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OBSERVATIONS)
 @pytest.mark.parametrize("method", [gs.AnytimeSDA(gain=0.1), gs.SDA(batch=3), gs.DSG()], ids=lambda m: m.name)
 def test_all_observations_agree_with_exact(kind, method, small):

@@ -54,7 +54,7 @@ def test_messages_travel_one_edge_a_round(name):
 def test_the_registry_is_complete():
     assert set(gs.METHODS) == {
         "sda", "anytime-sda", "dsg", "d-asg", "d-masg", "sstm_sc", "r-rrma-ac-sa2",
-        "ssda", "msda", "chebyshev", "jacobi", "linear", "pairwise", "broadcast", "push-sum",
+        "ssda", "msda", "chebyshev", "jacobi", "linear", "pairwise", "broadcast", "push-sum", "accelerated-gossip",
         "extra", "exact-diffusion", "gradient-tracking",
     }  # fmt: skip
     for name, cls in gs.METHODS.items():
@@ -133,6 +133,7 @@ LN_MSE = {  # SDA, D-MASG, DSG, for K = 3 and K = 8 stages
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "stages"), list(LN_MSE))
 def test_convergence_numbers_of_the_paper(name, stages, five_networks):
     net = five_networks[name]
@@ -423,3 +424,42 @@ def test_jacobi_gossip_applies_normalized_jacobi_polynomials(dimension):
         factors = eval_jacobi(rounds, dimension / 2, 0, place) / eval_jacobi(rounds, dimension / 2, 0, 1.0)
         weights = gs.weights(gs.JacobiGossip(dimension), net, rounds)
         assert np.allclose(weights[0] @ values, basis @ (factors * (basis.T @ values)), atol=1e-12)
+
+
+# -- accelerated gossip ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("net", "connectivity", "resistance"),
+    [
+        (gs.Network.path(12), 2 - 2 * np.cos(np.pi / 12), 1.0),
+        (gs.Network.cycle(12), 2 - 2 * np.cos(2 * np.pi / 12), 11 / 12),
+        (gs.Network.complete(7), 7.0, 2 / 7),
+        (gs.Network.star(9), 1.0, 1.0),
+    ],
+)
+def test_facts_of_random_exchanges(net, connectivity, resistance):
+    assert net.exchanges == pytest.approx((len(net.edges), connectivity, resistance), rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["path:20", "cycle:20", "star:20", "grid:5x5", "complete:12", "erdos-renyi:25"]
+)
+def test_accelerated_gossip_is_as_fast_as_its_theorem(name):
+    """The theorem has exponentially distributed times between exchanges, the method the mean of these."""
+    net = gs.Network.named(name)
+    edges, connectivity, resistance = net.exchanges
+    rate = np.sqrt(connectivity / (2 * resistance)) / edges
+    obs = gs.Gaussian(np.random.default_rng(2).normal(size=net.agents), std=0.0)
+    rounds = [int(k / rate) for k in (1, 2, 4, 8)]
+    start = np.sum((obs.mean - obs.mean.mean()) ** 2)
+    assert np.all(
+        gs.exact("accelerated-gossip", net, obs, rounds).bias <= 2 * start * np.exp(-rate * np.array(rounds))
+    )
+
+
+def test_accelerated_gossip_on_a_complete_graph_is_pairwise_gossip():
+    net, obs = gs.Network.complete(8), gs.Gaussian(np.arange(8.0))
+    both = [gs.exact(name, net, obs, [5, 50]).total_error for name in ("accelerated-gossip", "pairwise")]
+    np.testing.assert_allclose(*both, rtol=1e-12)

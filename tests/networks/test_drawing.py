@@ -21,6 +21,7 @@ def _close():
     plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NATURAL, "geometric:20", "erdos-renyi:30", "expander:20x3"])
 def test_no_two_agents_have_the_same_position(name):
     net = gs.Network.of(name)

@@ -329,6 +329,7 @@ def test_text_without_a_format_is_read_as_the_network_it_is_or_refused(network, 
     assert {frozenset(edge) for edge in read.edges} == {frozenset(edge) for edge in graph.edges}
 
 
+@pytest.mark.slow
 def test_large_sparse_matrices_stay_sparse(tmp_path):
     ring = sp.diags_array([1.0, 1.0], offsets=[1, -1], shape=(20_000, 20_000))
     scipy.io.mmwrite(tmp_path / "line.mtx", ring)

@@ -90,6 +90,7 @@ def test_networkx_round_trip_keeps_names_and_weights():
     assert back["c"]["d"]["weight"] == pytest.approx(-net.gossip[i, j])
 
 
+@pytest.mark.slow
 def test_iterative_eigenvalues_agree_with_dense_ones():
     net = gs.Network.grid(20, 30)
     values, vectors = iterative.smallest(net.gossip)
@@ -243,6 +244,7 @@ def test_names_of_networks():
 LIKE = [nx.cycle_graph(5), "cycle:5", gs.Network.cycle(5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("like", LIKE, ids=lambda like: type(like).__name__)
 def test_a_graph_or_a_name_serves_wherever_a_network_does(like):
     cycle, obs = gs.Network.from_networkx(nx.cycle_graph(5)), gs.Gaussian(np.arange(5.0))

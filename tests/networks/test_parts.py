@@ -126,6 +126,7 @@ def test_a_seed_is_a_graph_and_small_ones_stay_those_of_networkx(monkeypatch):
     assert gs.Network.random_geometric(200, seed=1) == gs.Network.from_networkx(expected)
 
 
+@pytest.mark.slow
 def test_networks_drawn_from_counters_are_redrawn_until_connected():
     topology = topologies.random_geometric(100, 0.14, seed=0)
     assert topologies.components(topology.rows()[0])[0] > 1
@@ -159,6 +160,7 @@ def test_facts_of_large_lattices_need_no_array_of_eigenvalues(monkeypatch):
         assert large.lambda_bound == known.lambda_bound == 2
 
 
+@pytest.mark.slow
 def test_facts_of_many_agents_take_a_moment():
     facts = product_facts([("cycle", 10_000), ("cycle", 5_000)], [0.2], 1.6)
     assert facts.agents == 5 * 10**7
@@ -171,6 +173,7 @@ def test_facts_of_many_agents_take_a_moment():
         )  # sum of 1/k^4 is pi^4/90
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", [(12, 34), (24, 24), (3, 100), (4, 60), (2, 90)])
 def test_lambda_max_of_a_grid_is_a_close_bound(sides):
     """How close falls with the sixth power of the sides, so grids of more than 2^16 agents have it to 1e-6."""
@@ -258,6 +261,16 @@ def test_a_folder_of_parts_is_the_network_with_other_numbers(tmp_path, by):
 
 
 @pytest.mark.slow
+def test_metis_is_not_beaten_by_blocks(tmp_path):
+    pytest.importorskip("pymetis")
+    network = gs.Network.grid(64, 16)  # two halves of 512 agents, 16 edges between them
+    assert partition(network, 2, tmp_path / "blocks", "blocks").cut == 16
+    assert partition(network, 2, tmp_path / "metis").cut <= 16
+    long = gs.Network.path(1500)  # METIS cuts at 500 and 1000, which no part can have
+    assert partition(long, 3, tmp_path / "long").cut == 2
+
+
+@pytest.mark.slow
 def test_what_a_partition_refuses(tmp_path):
     network = gs.Network.grid(30, 30)
     with pytest.raises(gs.InvalidInput, match="parts must be at most 2 here"):
@@ -265,6 +278,10 @@ def test_what_a_partition_refuses(tmp_path):
     with pytest.raises(gs.InvalidInput, match="by='curve' needs agents with positions"):
         partition(gs.Network.erdos_renyi(900), 2, tmp_path, "curve")
     partition(network, 2, tmp_path, "blocks")
+    with pytest.raises(
+        gs.InvalidInput, match=r"folder must be a new or an empty folder, got .*, which has content"
+    ):
+        partition(network, 2, tmp_path, "blocks")
     with pytest.raises(gs.InvalidInput, match="has 2 parts, too few for 3 ranks; start at most 2 ranks"):
         ShardedParts(tmp_path).bounds(3)
     (tmp_path / "part-0001.npz").write_bytes(b"")

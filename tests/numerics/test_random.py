@@ -98,6 +98,7 @@ def _pieces(w: Any, radius: Any, cosine: Any, sine: Any) -> None:
         cosine[i], sine[i] = philox.cos_sin(w[i])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "number", "error"), [(np.uint64, np.float64, 6e-16), (np.uint32, np.float32, 2e-7)]
 )
@@ -124,6 +125,7 @@ def test_accuracy_of_radius_and_angle(word: Any, number: Any, error: float) -> N
     assert radius.min() > 0
 
 
+@pytest.mark.slow
 def test_moments(sample: NDArray[np.float64]) -> None:
     x = sample.ravel()
     # E x**k and E x**(2 k) of a standard normal give the standard error of the k-th moment.
@@ -133,6 +135,7 @@ def test_moments(sample: NDArray[np.float64]) -> None:
         assert abs(np.mean(x**k) - moment[k]) < 4 * error, k
 
 
+@pytest.mark.slow
 def test_distribution(sample: NDArray[np.float64]) -> None:
     assert stats.kstest(sample.ravel(), "norm").pvalue > 1e-3
     for k in range(4):  # each place in a quad by itself; the sample begins with round 2
@@ -143,6 +146,7 @@ def test_distribution(sample: NDArray[np.float64]) -> None:
     assert stats.kstest(uniform.ravel(), "uniform").pvalue > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_tails(kind: Any) -> None:
     x = np.abs(normals(kind, 11, range(8192), range(8), 2, range(128)).ravel())
@@ -151,6 +155,7 @@ def test_tails(kind: Any) -> None:
         assert abs(np.count_nonzero(x > sigma) - expected) < 4 * math.sqrt(expected), sigma
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", range(4), ids=["rounds", "agents", "components", "trials"])
 @pytest.mark.parametrize("lag", [1, 2, 3])
 def test_neighbors_are_uncorrelated(sample: NDArray[np.float64], axis: int, lag: int) -> None:
@@ -183,6 +188,7 @@ def test_purposes_and_seeds_differ() -> None:
     assert np.array_equal(base, r.normals(1, r.OBSERVATION, *where).ravel())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 5, 8, 100, 128, 300])
 def test_scalar_and_both_layouts_agree(lanes: int) -> None:
     by_trial, by_agent, uniform = np.empty((3, 4, lanes))
@@ -197,6 +203,7 @@ def test_scalar_and_both_layouts_agree(lanes: int) -> None:
     assert np.unique(np.concatenate([by_trial, by_agent])).size == 8 * lanes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 5, 8, 37, 128, 300])
 def test_single_precision_rounds_alike_everywhere(lanes: int) -> None:
     """A lane's number depends neither on how many there are nor on what they count, and is that of double precision."""
@@ -214,6 +221,7 @@ def test_single_precision_rounds_alike_everywhere(lanes: int) -> None:
         assert np.array_equal(single[:, 0], by_agent[:, b])
 
 
+@pytest.mark.slow
 def test_strides_give_the_same_numbers() -> None:
     want = np.empty((4, 37))
     r.fill_normals(want, KEY, r.OBSERVATION, 1, 2, 3, 4)
@@ -283,6 +291,7 @@ def test_keys_are_those_of_numpy() -> None:
 KEY_OF_ONE = 7434755675892716031
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="reads x86 assembly")
 @pytest.mark.parametrize(
     ("loop", "arguments"),

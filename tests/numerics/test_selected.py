@@ -12,6 +12,7 @@ from gossamer.numerics.selected import inverse_diagonal
 from gossamer.observations import incidence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["grid:7x9", "erdos-renyi:40", "star:12", "path:2", "complete:9"])
 def test_the_diagonal_of_the_inverse(name):
     net = gs.Network.of(name)

@@ -56,3 +56,14 @@ def test_a_scale_per_component():
 def test_what_is_not_a_standard_deviation_is_refused(scale):
     with pytest.raises(gs.InvalidInput, match="scale"):
         gs.Masks(scale)
+
+
+def test_noise_is_one_number_per_agent_and_trial_for_all_rounds():
+    net, obs = gs.Network.cycle(6), gs.Gaussian(np.zeros((6, 2)), 0.0)
+    noise = Masked(obs, net, gs.Masks(0.0, noise=3.0)).sample(1, range(5), range(400))
+    np.testing.assert_array_equal(noise, np.broadcast_to(noise[:1], noise.shape))
+    count = noise[0].size
+    assert abs(noise[0].var() / 9 - 1) < 5 * np.sqrt(2 / count)
+    assert abs(np.corrcoef(noise[0, 0, 0], noise[0, 1, 0])[0, 1]) < 5 / np.sqrt(400)
+    with pytest.raises(gs.InvalidInput, match="0 with noise alone, got 0"):
+        gs.Masks(0.0)

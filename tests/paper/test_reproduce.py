@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import re
+from pathlib import Path
 
 import pytest
 from tests.support.commands import invoke
@@ -12,7 +13,9 @@ from tests.support.small_runs import TINY
 
 import gossamer as gs
 from gossamer.paper import reproduce
+from gossamer.paper.pipeline.report import PAPER, _math
 from gossamer.paper.pipeline.results import COLUMNS
+from gossamer.paper.pipeline.thresholds import THRESHOLDS
 from gossamer.paper.registry import FIGURES
 
 
@@ -51,6 +54,11 @@ def test_command_writes_everything_into_one_folder(tmp_path):
     assert "data:image/png;base64," in page
     assert not re.search(r'(src|href)="(https?:)?//', page)
     assert "9, 16, 25" in page
+    assert html.escape(PAPER) in page
+    assert page.count("Holds if: ") == len(claims)
+    assert re.search(r"<b>1</b> claim (holds|does not hold)|<b>[02-9]</b> claims (hold|do not hold)", page)
+    assert "T</i> = √<i>N</i> rounds on stars" in page
+    assert re.search(r"^drawing figure 5$", result.output, re.MULTILINE)  # where there is no terminal
     assert "numpy" in page
     assert "1 computed, 0 read from disk" in page
     # Again: nothing is computed. With another setting: everything is.
@@ -113,3 +121,20 @@ def test_figures_share_pieces_and_one_page(tmp_path):
     page = html.unescape(result.page.read_text())
     assert page.count("data:image/png") == 2
     assert "These are not the paper's sizes" in page
+
+
+def test_the_report_names_the_paper_and_sets_its_formulas():
+    cited = " ".join((Path(__file__).parents[2] / "CITATION.cff").read_text().split())
+    authors, title = PAPER.split(": ", 1)
+    assert title in cited
+    for name in authors.split(", "):
+        given, family = name.split()
+        assert f"family-names: {family} given-names: {given}" in cited
+    assert _math("falls like T^(-1/2) & κ^0.52, T^−3.9") == (
+        "falls like <i>T</i><sup>-1/2</sup> &amp; <i>κ</i><sup>0.52</sup>, <i>T</i><sup>−3.9</sup>"
+    )
+    assert _math("SSTM_sc at T/2 ≥ k*: T's") == (
+        "SSTM<sub>sc</sub> at <i>T</i>/2 ≥ <i>k</i>*: <i>T</i>&#x27;s"
+    )
+    assert _math("A center") == "A center"
+    assert set(THRESHOLDS) == {claim.name for figure in FIGURES for claim in figure.claims}

@@ -39,6 +39,7 @@ def responses(kappa, rounds, x):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [1.0, 1.01, 2.0, 11.0, 100.0, 4052.0, 1e6])
 def test_the_lemma_holds_with_equality_at_the_smallest_eigenvalue(kappa):
     """|g_k| <= (1 + k/(sqrt(kappa) + 1)) rho^k in every mode."""
@@ -59,6 +60,7 @@ def test_the_closed_form_is_the_exact_error_on_the_roster(name, smoothing):
     assert gs.theory.anytime_error(net, obs, 150, smoothing) == pytest.approx(exact[-1], rel=1e-10)
 
 
+@pytest.mark.slow
 @given(connected_networks(), st.integers(0, 999), st.integers(1, 300), st.sampled_from([0, 1, 2.5, 40, 1000]))
 def test_the_closed_form_is_the_exact_error(net, seed, rounds, smoothing):
     obs = streams(net.agents, seed)
@@ -66,6 +68,7 @@ def test_the_closed_form_is_the_exact_error(net, seed, rounds, smoothing):
     assert gs.theory.anytime_error(net, obs, rounds, smoothing) == pytest.approx(exact, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_theorem_3_bounds_the_error_in_a_thousand_cases():
     rng, covered = np.random.default_rng(0), 0
     nets = [gs.Network.of(name) for name in ROSTER]
@@ -84,6 +87,7 @@ def test_theorem_3_bounds_the_error_in_a_thousand_cases():
     assert covered > 600
 
 
+@pytest.mark.slow
 def test_theorem_3_is_close_to_the_error(five_networks):
     """Within 2x from T = 10 sqrt(kappa) on, and within 1% once T is a hundred times that."""
     for net in five_networks.values():
@@ -146,6 +150,7 @@ def test_theorem_3_says_when_it_does_not_apply():
     assert not gs.theory.theorem_3(net, obs, 500, smoothing=1000).applies
 
 
+@pytest.mark.slow
 @given(
     connected_networks(most=9, weights=("metropolis", "laplacian")),
     st.integers(0, 999),

@@ -29,6 +29,7 @@ def test_k_star_is_the_definition(kappa):
         assert 1.5 < k / root < 2.6
 
 
+@pytest.mark.slow
 @given(connected_networks(weights=("metropolis", "max-degree")), st.integers(0, 999), st.integers(1, 400))
 def test_theorem_1_bounds_the_exact_error(net, seed, rounds):
     rng = np.random.default_rng(seed)
@@ -40,6 +41,7 @@ def test_theorem_1_bounds_the_exact_error(net, seed, rounds):
         assert gs.exact("sda", net, obs, rounds).total_error <= bound.total * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @given(connected_networks(weights=("metropolis", "max-degree")), st.integers(0, 999), st.integers(1, 400))
 def test_theorem_2_bounds_the_exact_error(net, seed, rounds):
     rng = np.random.default_rng(seed)
@@ -69,6 +71,7 @@ def test_theorem_1_does_not_cover_the_papers_short_runs():
         assert not gs.theory.theorem_1(star, gs.Gaussian(np.zeros(n)), int(np.sqrt(n))).applies
 
 
+@pytest.mark.slow
 @given(connected_networks(most=8, weights=("metropolis",)), st.sampled_from(LINEAR), st.integers(1, 40))
 def test_no_unbiased_method_beats_the_network_limit(net, name, rounds):
     method = gs.METHODS[name]()
@@ -92,6 +95,7 @@ def test_the_network_limit_by_hand():
     assert gs.theory.network_limit(gs.Network.path(5), gs.Gaussian(np.zeros(5)), 2) == math.inf
 
 
+@pytest.mark.slow
 @given(connected_networks(most=10, weights=("metropolis",)))
 def test_anytime_sda_approaches_the_centralized_limit(net):
     obs = gs.Gaussian(np.arange(net.agents, dtype=float))
@@ -144,6 +148,7 @@ def paper_error(sensors, rounds, gram_rounds):
     return total
 
 
+@pytest.mark.slow
 @given(
     connected_networks(most=7, weights=("metropolis",)),
     st.integers(0, 1000),
@@ -189,6 +194,7 @@ def test_corollary_1_applies_only_under_its_whole_condition():
     assert long.bound(2000, gram_rounds=4000).applies
 
 
+@pytest.mark.slow
 @given(connected_networks(most=6, weights=("metropolis",)), st.integers(0, 1000), st.floats(0.0, 0.95))
 def test_corollary_2_bounds_the_error_where_it_applies(net, seed, discount):
     """Rewards of any size. The bound is on an expected value; the mean of eight trials keeps well below it."""

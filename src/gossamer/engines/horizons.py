@@ -32,9 +32,8 @@ def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
         raw = np.atleast_1d(np.asarray(rounds))
     except ValueError:  # lists of different lengths
         raw = np.array([], dtype=float)
-    if (
-        raw.size and raw.dtype == object and all(isinstance(number, int) for number in raw.flat)
-    ):  # more than 64 bits hold
+    # Numbers with more than 64 bits.
+    if raw.size and raw.dtype == object and all(isinstance(number, int) for number in raw.flat):
         raise Unsupported(parameter="rounds", required=f"at most {np.iinfo(np.int64).max}", got=repr(rounds))
     if raw.ndim != 1 or raw.size == 0 or raw.dtype.kind not in "iuf" or np.any(raw != np.floor(raw)):
         raise InvalidInput(parameter="rounds", required="a whole number or a list of them", got=repr(rounds))

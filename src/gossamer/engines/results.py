@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from gossamer.results import Record, Result
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from gossamer.dashboard.animation import Animation
+
 DIVERGES = "diverges: with these parameters its error is not a finite number"
 
 Rounds = TypeVar("Rounds", int, Integers)
@@ -37,7 +40,7 @@ Value = TypeVar("Value", float, Floats)
 """A number for one horizon, an array with one entry per horizon for several."""
 
 OneOrMore: TypeAlias = Any
-"""A `Rounds` or a `Value` of an engine, where a value and not a type decides which of the two it is."""
+"""A `Rounds` or a `Value` of an engine, if which of the two it is depends on a value, not on a type."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -117,9 +120,27 @@ class ErrorResult(Result, Generic[Rounds, Value]):
         return plotting.draw_errors(ax, self.curves(), self.title)
 
 
+Run = TypeVar("Run", bound=ErrorResult[OneOrMore, OneOrMore])
+
+
+class ErrorRuns(list[Run], Result):
+    """Several solvers on the same samples; `error_name` is the label of their errors in plots."""
+
+    error_name: ClassVar[str]
+    __repr__ = Result.__repr__
+
+    def records(self) -> list[Record]:
+        return [record for run in self for record in run.records()]
+
+    def plot(self, ax: plotting.Panels | None = None) -> plotting.Panels:
+        """The errors against rounds, and the centralized limit."""
+        curves = [*(run.curves()[0] for run in self), self[0].curves()[1]]
+        return plotting.draw_errors(ax, curves, self.title, self.error_name)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class StreamResult(ErrorResult[Rounds, Value]):
-    """The error of averaging `observations`, which also tells the limit of any method on this network."""
+    """The error of averaging `observations`, with the limit of any method on this network."""
 
     method: Method
     observations: Observations
@@ -178,6 +199,29 @@ class TrialResult(StreamResult[Rounds, Value]):
             raise InvalidInput("this simulation kept no iterates; call simulate(..., keep='iterates')")
         return MappingProxyType(self.kept_iterates)
 
+    def animate(self, *, trial: int = 0, component: int = 0, title: str | None = None) -> Animation:
+        """Return one trial as an animation: the agents' answers on their network, and the error below them.
+
+        The simulation must have kept its iterates: `gs.simulate(..., keep="iterates")`.
+
+        Parameters
+        ----------
+        trial : int
+            Number of the trial, from 0.
+        component : int
+            The component of the estimates that colors show; errors are those of all components.
+        title : str, optional
+            Heading; by default the method and the network.
+
+        Returns
+        -------
+        Animation
+            Notebooks show it as an interactive page; its method `save` writes a page or a video.
+        """
+        animation = import_module("gossamer.dashboard.animation")  # a higher layer, imported only on demand
+        shown: Animation = animation.Animation(self, trial=trial, component=component, title=title)
+        return shown
+
     def _notes(self, which: int) -> Iterator[str]:
         yield from super()._notes(which)
         if self.partial:
@@ -202,7 +246,7 @@ def network_limit_if_known(network: Network, observations: Observations, rounds:
 
 
 def spread_out(first: int, last: int) -> Integers:
-    """Some 60 horizons from first to last, evenly on a log scale: enough for a curve."""
+    """About 60 horizons from first to last, evenly spaced on a log scale: enough for a curve."""
     return np.unique(np.geomspace(first, last, 60).round().astype(np.int64))
 
 
@@ -212,3 +256,20 @@ def standard_error(errors: Floats, axis: int = -1) -> Floats:
     if trials < 2:
         return np.full_like(errors.mean(axis=axis), np.nan)
     return np.asarray(errors.std(axis=axis, ddof=1) / np.sqrt(trials))
+
+
+class OverLimit(NamedTuple):
+    """Mean errors (H,) next to those of a center on the same samples: each with its standard error over trials."""
+
+    total_error: Floats
+    stderr: Floats
+    centralized_limit: Floats
+    over_limit_stderr: Floats
+
+    @classmethod
+    def of(cls, errors: Floats, limits: Floats) -> OverLimit:
+        """From the errors (H, trials) of each trial; a run that has diverged has no standard error."""
+        mean, limit = errors.mean(axis=1), limits.mean(axis=1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            residuals = errors - (mean / limit)[:, None] * limits
+            return cls(mean, standard_error(errors), limit, standard_error(residuals) / limit)

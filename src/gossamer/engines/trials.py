@@ -18,10 +18,10 @@ KEEP = ("errors", "estimates", "iterates")
 """The choices of what a simulation keeps of every trial, from least to most."""
 
 MOST_BYTES = 2**32
-"""The iterates of a run may take this much memory."""
+"""Largest size of the iterates of a run, in bytes."""
 
 LONG = 5 * 10**8
-"""From this many updates on, a run shows a progress bar on a terminal."""
+"""Number of updates from which on a run shows a progress bar on a terminal."""
 
 Advance = Callable[[int], None]
 """Called with the number of updates done since the last call."""
@@ -45,7 +45,7 @@ class Trials:
         return cls(trials, checks.seed(seed), start, checks.choice("keep", keep, KEEP))
 
     def iterates(self, method: Method, rounds: int, shape: tuple[int, int], dtype: Precision) -> AnyArray:
-        """Room for (registers and estimate, trials, rounds, N, n), where iterates are kept; otherwise none."""
+        """Return an array (registers and estimate, trials, rounds, N, n), which is empty unless iterates are kept."""
         if self.keep != "iterates":
             return np.empty((0, self.count, rounds, *shape), dtype)
         size = len(method.State._fields) + 1
@@ -61,7 +61,7 @@ class Trials:
 
 
 def by_name(method: Method, iterates: AnyArray) -> dict[str, AnyArray] | None:
-    """Iterates by the names of the method's registers and "estimate"; None where none are kept."""
+    """Return iterates by the names of the method's registers and "estimate", or None if none are kept."""
     return dict(zip((*method.State._fields, "estimate"), iterates, strict=True)) if len(iterates) else None
 
 
@@ -70,7 +70,7 @@ class Interruptible(Protocol):
 
     @property
     def work(self) -> int:
-        """Updates in all."""
+        """Total number of updates."""
 
     @property
     def done(self) -> Booleans:

@@ -10,11 +10,28 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.base import CERTAIN, Family, Limits, OnePredictor
+from gossamer.errors import InvalidInput
+from gossamer.families.family import CERTAIN, Family, Limits, OnePredictor
+
+
+def numbered(y: object, classes: Sequence[object], whose: str = "") -> Floats:
+    """Return the number of each label in a list of classes; NaN if it is missing (None, NaN or empty text)."""
+    number = {None: np.nan, "": np.nan} | {label: float(k) for k, label in enumerate(classes)}
+    labels = np.atleast_1d(np.asarray(y))
+    kinds, which = (
+        (labels, np.arange(labels.size)) if labels.dtype == object else np.unique(labels, return_inverse=True)
+    )
+    numbers = np.array([number.get(label, np.nan if label != label else -1.0) for label in kinds.tolist()])
+    if np.any(numbers < 0):
+        raise InvalidInput(
+            f"the labels{whose} must be among the classes {', '.join(map(repr, classes))}, got "
+            f"{kinds[numbers < 0].tolist()[0]!r}"
+        )
+    return numbers[which].reshape(labels.shape)
 
 
 def _odds(samples: int) -> tuple[float, float]:
-    """Log odds that so many samples can tell from certainty."""
+    """Return the log odds that this many samples can distinguish from certainty."""
     most = 2 + float(np.log(samples))
     return -most, most
 
@@ -124,8 +141,11 @@ class Softmax(Family):
     def against_first(self) -> Softmax:
         return Softmax(self.classes)
 
-    def parameter_names(self, covariates: Sequence[str]) -> list[str]:
-        return [f"{name}[{k}]" for k in range(self.classes)[-self.outputs :] for name in covariates]
+    def parameter_names(
+        self, covariates: Sequence[str], classes: Sequence[object] | None = None
+    ) -> list[str]:
+        labels = range(self.classes) if classes is None else classes
+        return [f"{name}[{label}]" for label in labels[-self.outputs :] for name in covariates]
 
     def mean(self, predictors: Floats) -> Floats:
         """(m, ...) the probability of the class of each predictor."""

@@ -10,7 +10,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import Unsupported
-from gossamer.families.base import CERTAIN, DispersionTerms, Limits, OnePredictor
+from gossamer.families.family import CERTAIN, DispersionTerms, Limits, OnePredictor
 from gossamer.families.special import digamma, log_gamma, trigamma
 
 
@@ -151,14 +151,14 @@ class LeastSquares(OnePredictor):
 
 
 _SMALLEST_DISPERSION = 1e-5
-"""With less, counts are those of a Poisson distribution."""
+"""Lower limit of the dispersion; below it, counts have a Poisson distribution."""
 
 
 @dataclass(frozen=True)
 class NegativeBinomial(OnePredictor):
-    """Counts of mean m = exp(eta) and variance m + a m^2.
+    r"""Counts of mean :math:`m = e^\eta` and variance :math:`m + a m^2`.
 
-    `dispersion` is a; None estimates it by maximum likelihood together with the coefficients, for data at rest.
+    `dispersion` is a; None estimates it by maximum likelihood together with the coefficients, for stored data.
 
     Examples
     --------
@@ -194,7 +194,7 @@ class NegativeBinomial(OnePredictor):
         if self.dispersion is None:
             raise Unsupported(
                 "streams and gradient methods need the dispersion of a negative binomial, for example "
-                "NegativeBinomial(dispersion=0.5); fit() estimates it from data at rest"
+                "NegativeBinomial(dispersion=0.5); fit() estimates it from stored data"
             )
         return self.dispersion
 
@@ -244,7 +244,7 @@ class NegativeBinomial(OnePredictor):
     def scale_parts(self, predictors: Floats, y: Floats) -> Floats:
         """Curvature and pseudo-response of the negative log-likelihood in the logarithm of the dispersion.
 
-        Like those of coefficients they lead all agents to the same number, wherever each of them is.
+        As for coefficients, they lead all agents to the same number, whatever their current values.
         """
         terms = self.dispersion_terms(predictors, y)
         slope = self._a * terms.slope

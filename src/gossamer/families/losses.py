@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.base import CERTAIN, Limits, OnePredictor
+from gossamer.families.family import CERTAIN, Limits, OnePredictor
 from gossamer.families.special import log_gamma
 
 
@@ -67,9 +67,8 @@ class Poisson(OnePredictor):
         return np.log(y + 0.5)[None]
 
     def plausible(self, y: Floats, samples: int) -> Limits:
-        return -np.inf, np.log(
-            y + 4 * np.sqrt(y + 1) + 4
-        )  # of larger rates so few are rare: 3 in 10,000 for none
+        # With a larger rate, counts as small as y are rare: 3 in 10,000 for y = 0.
+        return -np.inf, np.log(y + 4 * np.sqrt(y + 1) + 4)
 
     def reach_of(self, low: float, high: float) -> tuple[float, float]:
         return -CERTAIN, float(np.log(max(high, 0.0) + 0.5)) + 1
@@ -112,7 +111,7 @@ class Huber(OnePredictor):
         return (np.abs(eta - y) < self.threshold).astype(float)
 
     def newton_curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        """Those of the parabola that touches the loss and lies above it."""
+        """Return the curvature of the parabola that touches the loss from above."""
         residuals = np.abs(predictors - y)
         within = residuals <= self.threshold
         return np.where(within, 1.0, self.threshold / np.where(within, 1.0, residuals))[None]
@@ -132,8 +131,8 @@ class Huber(OnePredictor):
         return np.zeros(y.shape, dtype=bool)
 
     def start(self, y: Floats, seen: Floats) -> Floats:
-        """Least squares, but for outliers: these would lead to an estimate with all other residuals beyond the
-        threshold, where nothing is known."""
+        """Return the label itself, except for outliers, which could lead to an estimate with all other residuals beyond
+        the threshold, where the curvature vanishes."""
         middle, count = _median(seen)
         typical, _ = _median(np.abs(seen - middle))
         reach = np.where((count >= 8) & (typical > 0), 10 * typical, np.inf)

@@ -21,11 +21,11 @@ the same seed lose exactly the same messages. A transport asks `Faults.bind(seed
 and the simulation draws `heard` for all links and many trials at once; both give the same answers.
 """
 
-from gossamer.faults.base import Fault as Fault
 from gossamer.faults.bound import BoundFaults as BoundFaults
 from gossamer.faults.combined import Event as Event
 from gossamer.faults.combined import Faults as Faults
 from gossamer.faults.combined import FaultsLike as FaultsLike
+from gossamer.faults.fault import Fault as Fault
 from gossamer.faults.kinds import Bursts as Bursts
 from gossamer.faults.kinds import Crash as Crash
 from gossamer.faults.kinds import Delay as Delay

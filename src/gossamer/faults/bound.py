@@ -1,4 +1,4 @@
-"""Faults bound to a seed: what a transport asks about each message.
+"""Faults bound to a seed: a transport asks them about each message.
 
 Deployed agents ask, too, so nothing here is compiled: Numba would double an agent's memory.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.faults.base import PURPOSES, LinkFault
+from gossamer.faults.fault import PURPOSES, LinkFault
 from gossamer.numerics import counters
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class BoundFaults:
         self.faults = faults
         self._key = counters.key(seed)
         self._trial = trial
-        # A chain keeps its place, and with it its random numbers, when the others are switched off.
+        # A chain keeps its position, and so its random numbers, when the others are switched off.
         links = [item for item in faults.items if isinstance(item, LinkFault)]
         late = np.array([[item.lateness is not None] for item in links], dtype=bool).reshape(-1, 1)
         self._losses = np.where(late, 0.0, faults.chains)  # which also ends their rounds with round 0
@@ -53,7 +53,7 @@ class BoundFaults:
         return not self.faults.up(round, sender, receiver) or self._bad(self._losses, round, sender, receiver)
 
     def delay(self, round: int, sender: int, receiver: int) -> int:
-        """How many rounds late the message is, where it is not lost."""
+        """Number of rounds by which the message is late, if it is not lost."""
         return sum(rounds for rounds, chain in self._delays if self._bad(chain, round, sender, receiver))
 
     def alive(self, agent: int, round: int) -> bool:
@@ -66,7 +66,7 @@ class BoundFaults:
         )
 
     def _chain_is_bad(self, k: int, chain: list[float], round: int, sender: int, receiver: int) -> bool:
-        """Whether the k-th chain is bad in a round, found as `link_draws.recall_states` finds it."""
+        """Whether the k-th chain is bad in a round, computed as in `link_draws.recall_states`."""
         start, enter, stay, shared, since, until = chain
         if not since <= round < until:
             return False

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.errors import InvalidInput
-from gossamer.faults.base import AgentFault, Fault, LinkFault
 from gossamer.faults.bound import BoundFaults
+from gossamer.faults.fault import AgentFault, Fault, LinkFault, faults_table
 from gossamer.faults.kinds import KINDS, Crash, Join, Partition
 from gossamer.numerics import counters
 
@@ -80,6 +80,9 @@ class Faults:
             )
         _ = self.events  # a restart without a crash is found now, not in the middle of a run
 
+    def _repr_html_(self) -> str:
+        return faults_table(self.items)
+
     @cached_property
     def chains(self) -> Floats:
         """(K, 6): start, enter, stay of every random link fault (see `link_draws.py`), 1 if `both`, and its rounds."""
@@ -92,7 +95,7 @@ class Faults:
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """What happens to agents, in the order of rounds: "begin", "end" and "drop" (declared dead)."""
+        """Events of agents in the order of rounds: "begin", "end" and "drop" (declared dead)."""
         events = []
         for agent, history in self._histories.items():
             alive = not isinstance(history[0], Join)
@@ -164,17 +167,15 @@ class Faults:
         return tuple(sorted(rounds | {part.stop for part in self.partitions if part.stop is not None}))
 
     def bind(self, seed: int, trial: int = 0) -> BoundFaults:
-        """The faults bound to a seed: what a transport asks about each message."""
+        """The faults bound to a seed, which a transport asks about each message."""
         return BoundFaults(self, seed, trial)
 
     def heard(
         self, seed: int, agents: int, links: NDArray[np.integer], rounds: int, trials: range
     ) -> Booleans:
         """(rounds, links, trials) whether messages arrive in their round; `links` is (links, 2): from, to."""
-        from gossamer.faults.link_draws import (
-            ChainDraws,
-            fill_heard,
-        )  # compiled, which an agent must not load
+        # Compiled code, which an agent must not load.
+        from gossamer.faults.link_draws import ChainDraws, fill_heard
 
         self.check(agents)
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)
@@ -197,7 +198,7 @@ class Faults:
     def check(self, agents: int, edges: Integers | None = None) -> None:
         """Raise an error if a fault names an agent, or cuts an edge, that the network does not have.
 
-        The network has `agents` agents and these `edges` (E, 2); None: they are not known here.
+        The network has `agents` agents and these `edges` (E, 2); None if they are unknown.
         """
         for item in self.items:
             item.check(agents, edges)

@@ -18,7 +18,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Booleans, Integers
 from gossamer.errors import InvalidInput
-from gossamer.faults.base import AgentFault, Fault, LinkFault, whole_numbers
+from gossamer.faults.fault import AgentFault, Fault, LinkFault, whole_numbers
 from gossamer.methods.ledger import SILENCE
 
 

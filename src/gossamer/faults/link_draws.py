@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import Flags, Floats, Integers
-from gossamer.faults.base import PURPOSES
+from gossamer.faults.fault import PURPOSES
 from gossamer.numerics.compiling import compiled
 from gossamer.numerics.random import FAULT, fill_uniforms, uniform
 

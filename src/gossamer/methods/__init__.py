@@ -1,11 +1,10 @@
-"""The methods, one definition each: `base.py` is the contract, `probing.py` builds a table, `table.py` reads it."""
+"""The methods, one definition each: `method.py` is the contract, `probing.py` builds a table, `table.py` reads it."""
 
 from __future__ import annotations
 
 from gossamer.errors import InvalidInput, nearest
 from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method, Tunable
 from gossamer.methods.chebyshev_averaging import ChebyshevAveraging
 from gossamer.methods.corrected import StochasticExactDiffusion, StochasticEXTRA, StochasticGradientTracking
 from gossamer.methods.dasg import DASG
@@ -13,10 +12,11 @@ from gossamer.methods.dmasg import DMASG
 from gossamer.methods.dsg import DSG
 from gossamer.methods.jacobi_gossip import JacobiGossip
 from gossamer.methods.linear_iteration import LinearIteration
+from gossamer.methods.method import Method, Tunable
 from gossamer.methods.msda import MSDA
 from gossamer.methods.probing import check_tuple, tabulate, tabulate_all
 from gossamer.methods.push_sum import PushSum
-from gossamer.methods.random_gossip import BroadcastGossip, PairwiseGossip
+from gossamer.methods.random_gossip import AcceleratedGossip, BroadcastGossip, PairwiseGossip
 from gossamer.methods.rrma import RRMA
 from gossamer.methods.sda import SDA
 from gossamer.methods.ssda import SSDA
@@ -42,6 +42,7 @@ METHODS: dict[str, type[Method]] = {
         JacobiGossip,
         LinearIteration,
         PairwiseGossip,
+        AcceleratedGossip,
         BroadcastGossip,
         PushSum,
     )
@@ -90,6 +91,7 @@ __all__ = [
     "SDA",
     "SSDA",
     "SSTM",
+    "AcceleratedGossip",
     "AnytimeSDA",
     "BroadcastGossip",
     "ChebyshevAveraging",

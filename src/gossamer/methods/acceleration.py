@@ -16,7 +16,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Fields, Register, Tunable
+from gossamer.methods.method import Fields, Register, Tunable
 
 
 class Acceleration(NamedTuple):

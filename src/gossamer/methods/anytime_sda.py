@@ -19,8 +19,8 @@ from gossamer.methods.acceleration import (
     nesterov,
     tunable_acceleration,
 )
-from gossamer.methods.base import Method, Register, Tunable
-from gossamer.methods.momentum_rules import RULES, MomentumRule
+from gossamer.methods.method import Method, Register, Tunable
+from gossamer.methods.momentum_rules import FIRST_ROUNDS, RULES, MomentumRule
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class AnytimeSDA(Method):
 
     Which one to choose depends on two questions: is the network known, and does every message arrive?
 
-    ========  ==========================  ====================
-    network   every message arrives       messages may be lost
-    ========  ==========================  ====================
-    known     "heavy-ball", "chebyshev"   "nesterov"
-    unknown   "local-heavy-ball"          "local"
-    changing  "local"                     "local"
-    ========  ==========================  ====================
+    ===================  ==========================  ====================
+    network              every message arrives       messages may be lost
+    ===================  ==========================  ====================
+    known                "heavy-ball", "chebyshev"   "nesterov"
+    unknown or changing  "local-heavy-ball"          "local-heavy-ball"
+    ===================  ==========================  ====================
 
-    The forms for reliable networks are faster, but diverge if messages are lost. The local forms need only the weights
-    of the edges: their momentum rises as :math:`\min(t/(t + 8), \text{limit})`, their window grows as
+    The forms for reliable networks are faster, but diverge if messages are lost; edges of "local-heavy-ball" take the
+    step of "local" in their first 20 rounds, and in the 100 after each message that they miss. The local forms need
+    only the weights of the edges: their momentum rises as :math:`\min(t/(t + 8), \text{limit})`, their window grows as
     :math:`2 \sqrt{t+1}` up to 128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights).
     "local" is Nesterov's update with these numbers. The limit of its momentum, 0.97, is a compromise: long chains need
     more (0.97 suffices for :math:`\sqrt\kappa` up to about 66; a path of 300 agents needs 0.99), heavy loss requires
@@ -85,6 +85,11 @@ class AnytimeSDA(Method):
         :math:`\zeta` (not for Chebyshev); except for Nesterov, the limit to which it rises.
     ramp : float, optional
         Number of rounds until a rising momentum reaches one half (not for Nesterov or Chebyshev).
+
+    See Also
+    --------
+    SDA : The paper's method, with a burn-in.
+    DSG : A primal method without momentum.
 
     Examples
     --------
@@ -113,9 +118,9 @@ class AnytimeSDA(Method):
     class Coefficients(NamedTuple):
         gain: Floats
         smoothing_gain: Floats
-        step_size: float
+        step_size: float | Floats
         momentum: float | Floats
-        carry: float
+        carry: float | Floats
         lead: float
 
     def __post_init__(self) -> None:
@@ -144,7 +149,12 @@ class AnytimeSDA(Method):
 
     @property
     def bears_loss(self) -> bool:
-        return self.acceleration in ("nesterov", "local")
+        return self.acceleration in ("nesterov", "local", "local-heavy-ball")
+
+    @property
+    def after_loss(self) -> AnytimeSDA | None:
+        """The local form, whose update tolerates loss, for the edges of the local heavy ball."""
+        return AnytimeSDA("local") if self.acceleration == "local-heavy-ball" else None
 
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         smoothing = {"smoothing": Tunable(max(self.window(network), 1.0))}
@@ -194,7 +204,15 @@ class AnytimeSDA(Method):
             )
             window, lead = np.full(rounds, self.window(network)), 0.0
         smoothing_gain = np.maximum(decreasing, 1.0 / np.maximum(window, 1.0))
-        return self.Coefficients(gain, smoothing_gain, *acceleration, lead)
+        c = self.Coefficients(gain, smoothing_gain, *acceleration, lead)
+        if self.after_loss is None:
+            return c
+        first, early = self.after_loss.coefficients(network, rounds), np.arange(rounds) < FIRST_ROUNDS
+        return c._replace(
+            step_size=np.where(early, first.step_size, c.step_size),
+            momentum=np.where(early, first.momentum, c.momentum),
+            carry=np.where(early, first.carry, c.carry),
+        )
 
     def _rule(self, network: SpectralFacts) -> MomentumRule:
         """The rule of this acceleration, with parameters set by hand replaced."""

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import Acceleration, accelerate, chebyshev
-from gossamer.methods.base import Register, StaticMethod, first_round
+from gossamer.methods.method import Register, StaticMethod, first_round
 
 
 class PolynomialAveraging(StaticMethod):

@@ -17,7 +17,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Register, Tunable
+from gossamer.methods.method import Method, Register, Tunable
 from gossamer.methods.primal import check_averaging
 
 
@@ -100,7 +100,7 @@ class StochasticEXTRA(CorrectedGradient):
 
 @dataclass(frozen=True)
 class StochasticExactDiffusion(CorrectedGradient):
-    r"""Exact diffusion with stochastic gradients (Yuan, Ying, Zhao, Sayed 2018), also known as D^2 and NIDS.
+    r"""Exact diffusion with stochastic gradients (Yuan, Ying, Zhao, Sayed 2018), also known as D² and NIDS.
 
     .. math::
 

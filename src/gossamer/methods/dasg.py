@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import check_acceleration, tunable_acceleration
-from gossamer.methods.base import Tunable
+from gossamer.methods.method import Tunable
 from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_shifted_eigenvalue
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Register
+from gossamer.methods.method import Method, Register
 from gossamer.methods.primal import check_averaging
 
 
@@ -21,6 +21,12 @@ class DSG(Method):
 
     The method is not accelerated, but its noise is the least possible once the network has mixed:
     :math:`\sigma^2/T`.
+
+    See Also
+    --------
+    AnytimeSDA : A dual method, faster where mixing is slow.
+    DASG : With momentum.
+    LinearIteration : The same gossip on values that do not change.
 
     Examples
     --------

@@ -18,6 +18,10 @@ averages) stay with the agent. Without faults this is the method itself. With fa
   it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
   restarts has not heard this end either, but then this end's ledger is the live one.
 - A late message counts as lost: a message from another round is not used.
+- Accelerations that move slow modes furthest diverge if messages are lost. An edge that has missed a message takes the
+  step of the method's `after_loss` in this and the next `QUIET` rounds. An end knows of a miss if it heard nothing in
+  the round before, or if the other end's echo is older than that. An edge that begins again has missed some. If the
+  ends differ for a round, the one that is right decides, as always. On changing networks all edges take this step.
 - A neighbor declared dead: its edge is dropped, and its flow returns slowly. The flow leaves the edge for a register of
   the agent, which is multiplied by `RETURN_RATE` at the end of every round. If it returned at once, the
   other estimates would oscillate; with lost messages an oscillation leaves circulating flows, which do not show in the
@@ -69,7 +73,7 @@ import numpy as np
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Fields, Method
+from gossamer.methods.method import Fields, Method
 from gossamer.methods.probing import tabulate
 from gossamer.methods.table import Table
 
@@ -82,6 +86,10 @@ DOWN = 10
 
 RETURN_RATE = 0.98
 """The factor per round by which the flow of a dropped edge returns; docs/reliability-simulated.md measures it."""
+
+QUIET = 100
+"""Number of rounds without a miss after which an edge takes the method's own step again; `benchmarks/local_form.py`
+compares it with never."""
 
 NEW, COMPARED, DROPPED = 0, 1, 2
 """The standing of one end's ledger: not yet compared with the other end, compared, restarted after a drop."""
@@ -126,7 +134,8 @@ class LedgerProgram(NamedTuple):
     weighted  whether the method feeds that mean to the network, rather than the newest observation
     tell      (T, 1 + L, L + 2 + E)   [message; own registers after], from [own; observation; edge; nothing], weight 0
     slope     (T, 1 + L, L + 2 + E)   how `tell` grows with the weight
-    step      (T, E, 1 + E)           edge registers after, from [mixed; edge]
+    step      (T, E, 1 + E)           edge registers after, from [mixed; edge]; the rows after a loss follow those of
+                                      the method itself, (2T, E, 1 + E), if there are any
     estimate  (T, L + 2 + E)          the answer, from [own; observation; edge; nothing]
     """
 
@@ -143,6 +152,18 @@ class LedgerProgram(NamedTuple):
     @property
     def rounds(self) -> int:
         return len(self.tell)
+
+    @property
+    def after_loss(self) -> int:
+        """By how many rows the step of a round is later after a loss; 0 if it is the same."""
+        return len(self.step) - self.rounds
+
+    @property
+    def flow_register(self) -> int | None:
+        """The register of an edge that is its flow, the only one that messages read; None if they read several."""
+        reads = self.tell[:, 0, len(self.own) + 1 : -1]
+        registers = np.flatnonzero(reads.any(axis=0))
+        return int(registers[0]) if len(registers) == 1 and np.all(reads[:, registers[0]] == 1.0) else None
 
     def maps(self, weights: Sequence[float]) -> LedgerMaps:
         """Return the program of an agent with one edge of each of these gossip weights."""
@@ -177,6 +198,9 @@ def ledger_program(
     coefficients = method.coefficients(facts, longest if rounds is None else rounds)
     weighted = "gain" in coefficients._fields
     length = _settled(coefficients) + 1 if rounds is None else rounds
+    after = method.after_loss
+    if after is not None and rounds is None:
+        length = max(length, _settled(after.coefficients(facts, longest)) + 1)
     natural = tabulate(method, facts, length)
     own, edge = list(natural.local), list(natural.ledger)
     if not edge:
@@ -184,7 +208,7 @@ def ledger_program(
     if rounds is None and natural.batches.max() > 1:
         raise _no_program(method, "agents take observations as they come, so leave its batches at one sample")
     if not weighted:
-        return _program(method, own, edge, _rows(natural, None, own, edge), weighted)
+        return _program(method, own, edge, _rows(natural, None, own, edge), weighted, facts)
     del natural  # agents must stay small: free what is no longer needed, and build the rest piece by piece
     rows = None
     for start in range(0, length, PIECE):
@@ -194,7 +218,7 @@ def ledger_program(
         for whole, part in zip(rows, made, strict=True):
             whole[piece] = part
     assert rows is not None
-    return _program(method, own, edge, rows, weighted)
+    return _program(method, own, edge, rows, weighted, facts)
 
 
 def _no_program(method: Method, reason: str) -> Unsupported:
@@ -259,19 +283,30 @@ def _rows(still: Table, slope: Table | None, own: list[int], edge: list[int]) ->
 
     tells = tell(still)
     growth = np.zeros_like(tells) if slope is None else tell(slope)
-    step = np.concatenate([still.step_mixed[:, edge, None], still.step_state[:, edge][:, :, edge]], axis=2)
     answer, nothing = still.estimate_state, np.zeros((rounds, 1))
     return _ProgramRows(
-        tells, growth, step, np.concatenate([answer[:, own], nothing, answer[:, edge], nothing], axis=1)
+        tells,
+        growth,
+        _steps(still, edge),
+        np.concatenate([answer[:, own], nothing, answer[:, edge], nothing], axis=1),
     )
 
 
+def _steps(table: Table, edge: list[int]) -> Floats:
+    return np.concatenate([table.step_mixed[:, edge, None], table.step_state[:, edge][:, :, edge]], axis=2)
+
+
 def _program(
-    method: Method, own: list[int], edge: list[int], rows: _ProgramRows, weighted: bool
+    method: Method, own: list[int], edge: list[int], rows: _ProgramRows, weighted: bool, facts: SpectralFacts
 ) -> LedgerProgram:
     names: tuple[str, ...] = method.State._fields
     held = tuple(names[i] for i in own)
     tells, growth, step, estimate = rows
+    if method.after_loss is not None:
+        length = len(step)
+        pieces = (slice(start, start + PIECE) for start in range(0, length, PIECE))
+        later = (tabulate(method.after_loss, facts, length, piece=piece) for piece in pieces)
+        step = np.concatenate([step, *(_steps(table, edge) for table in later)])
     mean = _mean(tells, growth, len(own))
     if mean is None:  # one more row and column: mean' = mean + weight (observation - mean)
         mean = len(own)

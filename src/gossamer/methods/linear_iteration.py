@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Register, StaticMethod, first_round
+from gossamer.methods.method import Register, StaticMethod, first_round
 
 
 class Iteration(StaticMethod):
@@ -36,7 +36,7 @@ class Iteration(StaticMethod):
 
 @dataclass(frozen=True)
 class LinearIteration(Iteration):
-    """x_{t+1} = (I - a L) x_t: each agent moves to a weighted mean of its neighborhood.
+    """Plain averaging, :math:`x_{t+1} = (I - a L) x_t`: each agent moves to a weighted mean of its neighborhood.
 
     The weights are the network's: metropolis, max-degree, best-constant or laplacian. a = 1 by default where
     that converges (lambda_max < 2), otherwise 2/(lambda_max + lambda_2), the best constant.

@@ -1,4 +1,4 @@
-"""Methods by name: those of this package, and those in your own files."""
+"""Methods by name: from this package, or from the user's files."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ def load_class(text: str, directory: Path | None = None) -> type[Method]:
         return type(resolve(text))
     file, _, name = text.rpartition(":")
     path = Path(file) if directory is None else directory / file
-    cls = getattr(_load(path, file), name, None)
+    cls = getattr(load_file(path, file, "your own method is given as FILE.py:ClassName"), name, None)
     if not (isinstance(cls, type) and issubclass(cls, Method)):
         raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
     return cls
 
 
-def _load(path: Path, file: str) -> ModuleType:
+def load_file(path: Path, file: str, form: str) -> ModuleType:
+    """Import a user's file. Errors call it `file`; `form` is the expected syntax, shown if it does not exist."""
     # A unique name in sys.modules, where dataclasses look a class's module up.
     spec = importlib.util.spec_from_file_location(f"_gossamer_methods_{path.stem}", path)
     if spec is None or spec.loader is None or not path.exists():
-        raise InvalidInput(f"your own method is given as FILE.py:ClassName, but there is no file {file!r}")
+        raise InvalidInput(f"{form}, but there is no file {file!r}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:

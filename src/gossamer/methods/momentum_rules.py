@@ -2,7 +2,7 @@
 
 The rules differ in what an update remembers (`carry` of `acceleration.py`). Nesterov's rule remembers y, damps fast
 modes more than slow ones, and so tolerates message loss. The heavy ball remembers x, moves slow modes twice as far, but
-damps all modes equally, and diverges if messages are lost.
+damps all modes equally, and on its own diverges if messages are lost.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.facts import SpectralFacts
+from gossamer.facts import AVERAGING_BOUND, SpectralFacts
 from gossamer.methods.acceleration import Acceleration
 
 GROWING = 4096
 """Rounds for which a window grows. Later growth costs more than it brings (local form, T = 65536, over the limit: grid
 10 x 10 1.0010 instead of 1.0039, path of 100 1.0017 instead of 1.0042, path of 300 1.0133 instead of 1.0125), and an
 agent would have to keep the coefficients of every round."""
+
+FIRST_ROUNDS = 20
+"""Number of first rounds in which the local heavy ball takes the step of the local form, so that an edge has heard
+all messages for a while before it relies on them. Without these rounds, answers overshoot at the start if
+messages are lost (docs/decisions/local-form.md)."""
 
 
 class MomentumRule(NamedTuple):
@@ -59,8 +64,14 @@ def local(network: SpectralFacts) -> MomentumRule:
 
 
 def local_heavy_ball(network: SpectralFacts) -> MomentumRule:
-    """The rule without a spectrum, for networks without loss; stable while eta lambda < 2."""
-    return MomentumRule(1.9 / network.lambda_bound, 0.96, 8.0, 2.0, growth=0.5, carry=0.0)
+    """The rule without a spectrum: the heavy ball, and after a loss the step of `local` (see `ledger.py`).
+
+    It is stable while eta lambda < 2. Where some edges take one step and some the other, fast modes near that bound are
+    amplified at first, on a cycle with weights of 1 by 1e21 at a loss of 0.3%; with 1.6 they are not. Weights that
+    average keep a distance from their bound.
+    """
+    largest = 1.9 if network.lambda_bound <= AVERAGING_BOUND else 1.6
+    return MomentumRule(largest / network.lambda_bound, 0.96, 8.0, 2.0, growth=0.5, carry=0.0)
 
 
 def heavy_ball(network: SpectralFacts) -> MomentumRule:
@@ -80,9 +91,8 @@ def heavy_ball(network: SpectralFacts) -> MomentumRule:
     frequency = 4 * low / (high + low)  # Omega^2 of the slowest mode
     slow = low**2 * network.inverse_square_trace
     share = min(slow / modes, 1.0)
-    ahead = max(
-        0.0, 1 - 2 * np.sqrt(low / high)
-    )  # of the lateness; little is left to gain where mixing is fast
+    # Share of the lateness; there is little to gain where mixing is fast.
+    ahead = max(0.0, 1 - 2 * np.sqrt(low / high))
     lateness = max(slow / frequency**2 * (1 - share * ahead * (2 - ahead)), 1e-12)
     ringing = slow / frequency + modes / 2
     window = max(1.54 * (ringing**2 * lateness) ** 0.125, 1.0)

@@ -11,19 +11,19 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import chebyshev
-from gossamer.methods.base import Register, StaticMethod, first_round
+from gossamer.methods.method import Register, StaticMethod, first_round
 
 
 @dataclass(frozen=True)
 class MSDA(StaticMethod):
-    """Multi-step dual acceleration: each outer step gossips with the polynomial P_K(L), K = floor(sqrt k).
+    r"""Multi-step dual acceleration: steps gossip with polynomials of degree :math:`K = \lfloor\sqrt\kappa\rfloor`.
 
     ::
 
         u_0 = v,  u_1 = (I - g L) v,  u_{j+1} = om_j (u_j - g L u_j - u_{j-1}) + u_{j-1};   P_K(L) v = v - u_K
 
     with g and om_j of Chebyshev's acceleration (`acceleration.py`). The outer recursion is SSDA's with P_K(L) in
-    place of L; k here is the condition number. One outer step takes K rounds.
+    place of L. One outer step takes K rounds.
 
     Parameters
     ----------

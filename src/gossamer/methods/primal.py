@@ -9,7 +9,7 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Register
+from gossamer.methods.method import Method, Register
 
 
 def check_averaging(network: SpectralFacts) -> None:

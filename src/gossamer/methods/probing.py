@@ -14,8 +14,11 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Fields, Method, Register
+from gossamer.methods.method import Fields, Method, Register
 from gossamer.methods.table import Table
+
+PIECE = 2**12
+"""Number of rounds whose coefficients are read at a time, so that they stay in the cache."""
 
 
 def tabulate(
@@ -91,20 +94,24 @@ def _read(method: Method, c: Fields, batches: Floats) -> Table:
             raise InvalidInput(f"{type(method).__name__}.step must return a State of {size} registers")
         return np.stack(np.broadcast_arrays(*rows, np.empty(_rounds_of(c)))[:-1], axis=-1)
 
-    unit = np.eye(size + 2)
-    probes = np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in unit], axis=-1)
-    if probes.ndim == 2:  # every coefficient is a constant
-        probes = np.ascontiguousarray(np.broadcast_to(probes, (len(batches), *probes.shape)))
-    _check_linear(method, c, outputs, probes)
-    table = Table(
-        message_state=np.array(probes[:, 0, :size]),
-        message_observation=np.array(probes[:, 0, size]),
-        step_state=np.array(probes[:, 1:-1, :size]),
-        step_observation=np.array(probes[:, 1:-1, size]),
-        step_mixed=np.array(probes[:, 1:-1, size + 1]),
-        estimate_state=np.array(probes[:, -1, :size]),
-        batches=batches,
-    )
+    def probes(c: Fields) -> Floats:
+        """(..., T, outputs, inputs) for unit inputs."""
+        return np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in np.eye(size + 2)], axis=-1)
+
+    rounds = len(batches)
+    few = np.unique(np.linspace(0, rounds - 1, 16).astype(int))
+    _check_linear(method, _at(c, few), outputs, probes(_at(c, few)))
+    shapes = ((size,), (), (size, size), (size,), (size,), (size,), ())
+    table = Table(*(np.empty((rounds, *shape)) for shape in shapes))._replace(batches=batches)
+    for start in range(0, rounds, PIECE):
+        piece = slice(start, start + PIECE)
+        read = probes(_at(c, piece))
+        table.message_state[piece] = read[..., 0, :size]
+        table.message_observation[piece] = read[..., 0, size]
+        table.step_state[piece] = read[..., 1:-1, :size]
+        table.step_observation[piece] = read[..., 1:-1, size]
+        table.step_mixed[piece] = read[..., 1:-1, size + 1]
+        table.estimate_state[piece] = read[..., -1, :size]
     silent = table.batches == 0
     if table.step_observation[silent].any() or table.message_observation[silent].any():
         raise InvalidInput(
@@ -158,15 +165,12 @@ def _rounds_of(c: Fields) -> tuple[int, ...]:
     return np.broadcast_shapes(*(np.shape(value) for value in c))
 
 
-def _check_linear(method: Method, c: Fields, outputs: Callable[..., Floats], probes: Floats) -> None:
-    """Check linearity by evaluating the functions at more points, in a few rounds.
+def _check_linear(method: Method, some: Fields, outputs: Callable[..., Floats], probes: Floats) -> None:
+    """Check linearity by evaluating the functions at more points, in the rounds of these coefficients.
 
     The points are positive and negative, small and large, so that a threshold is detected wherever it is.
     """
     size = probes.shape[-1] - 2
-    few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))
-    some = _at(c, few)
-    probes = probes[few]
     point = np.random.default_rng(20).uniform(0.5, 2.0, size + 2)
     factors = np.array([[0.0], [1.0], [-1.0], [1e-6], [-1e9], [1e9]])
     with np.errstate(all="ignore"):
@@ -181,5 +185,5 @@ def _check_linear(method: Method, c: Fields, outputs: Callable[..., Floats], pro
                 f"{name} of {type(method).__name__} is not linear in (registers, observation, mixed): "
                 "a method may only add and scale; put whatever changes between rounds into coefficients()"
             )
-    if np.any(probes[:, 0, size + 1]) or np.any(probes[:, -1, size : size + 2]):
+    if np.any(probes[..., 0, size + 1]) or np.any(probes[..., -1, size : size + 2]):
         raise InvalidInput(f"{type(method).__name__}.message and estimate must not use what was mixed")

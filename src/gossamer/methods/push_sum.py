@@ -11,7 +11,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Register
+from gossamer.methods.method import Method, Register
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,15 @@ from second moments (`engines/exact/drawn.py`)."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import first_round
 from gossamer.methods.linear_iteration import Iteration
+from gossamer.methods.method import Register, StaticMethod, first_round
 
 
 class RandomGossip(Iteration):
@@ -66,3 +69,83 @@ class BroadcastGossip(RandomGossip):
 
     name: ClassVar[str] = "broadcast"
     mixing: ClassVar[str] = "broadcast"
+
+
+@dataclass(frozen=True)
+class AcceleratedGossip(StaticMethod):
+    r"""Pairwise gossip with momentum: the continuized acceleration of Even, Berthier, Bach et al. (2021).
+
+    Each agent has a second value z, to which x is drawn, and the reverse, at a rate :math:`\theta` by the agent's own
+    clock, whether or not it takes part in an exchange. When an edge ij is drawn, its ends exchange x:
+
+    .. math::
+
+        x_i &\leftarrow (x_i + x_j)/2, \qquad z_i \leftarrow z_i - \gamma (x_i - x_j) \\
+        \theta &= \frac{1}{|E|} \sqrt{\frac{\lambda}{2 r}}, \qquad \gamma = \frac{1}{\sqrt{2 r \lambda}}
+
+    :math:`\lambda` is the smallest nonzero eigenvalue of the graph's Laplacian D - A, and r the largest effective
+    resistance of an edge if all edges have resistance 1. A round is one exchange, and the time between two exchanges is
+    1. With exponentially distributed times, :math:`\lVert z \rVert^2_{\Lambda^+} + \lVert x \rVert^2 / \mu` falls in
+    expectation as :math:`e^{-\theta t}`, where :math:`\Lambda = (D - A)/|E|` and :math:`\mu = \lambda/|E|`, all about
+    the average; plain pairwise gossip falls as :math:`e^{-\mu t/2}`. On a path of N agents :math:`1/\theta` grows as
+    :math:`N^2` and :math:`1/\mu` as :math:`N^3`.
+
+    Parameters
+    ----------
+    samples : int
+        How many observations each agent averages in round 0.
+    rate : float, optional
+        :math:`\theta`, per round.
+    pull : float, optional
+        :math:`\gamma`, the factor by which an exchange changes z.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.path(50), gs.Gaussian(np.arange(50.0), std=0.0)
+    >>> methods = [gs.PairwiseGossip(), gs.AcceleratedGossip()]
+    >>> [round(gs.exact(method, net, obs, rounds=5_000).mse, 4) for method in methods]
+    [137.548, 0.6676]
+    """
+
+    samples: int = 1
+    rate: float | None = None
+    pull: float | None = None
+
+    name: ClassVar[str] = "accelerated-gossip"
+    mixing: ClassVar[str] = "pairwise"
+
+    class State(NamedTuple):
+        value: Register  #: x, the estimate
+        ahead: Register  #: z
+
+    class Coefficients(NamedTuple):
+        load: Floats
+        pull: float
+        share: float
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "pull"):
+            if getattr(self, name) is not None:
+                checks.number(name, getattr(self, name), above=0)
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        rate, pull = self.rate, self.pull
+        if rate is None or pull is None:
+            edges, connectivity, resistance = network.exchanges
+            rate = rate or math.sqrt(connectivity / (2 * resistance)) / edges
+            pull = pull or 1 / math.sqrt(2 * resistance * connectivity)
+        return self.Coefficients(first_round(rounds), 2 * pull, -math.expm1(-2 * rate) / 2)
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
+        return s.value + c.load * observation
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
+        value = s.value + c.load * observation - mixed
+        ahead = s.ahead + c.load * observation - c.pull * mixed
+        return AcceleratedGossip.State(value + c.share * (ahead - value), ahead + c.share * (value - ahead))
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Register:
+        return s.value

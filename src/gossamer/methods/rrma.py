@@ -16,7 +16,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Register
+from gossamer.methods.method import Method, Register
 
 MOST_DOUBLINGS = 60
 """Batches stop doubling at this size, to avoid an overflow on networks that need few rounds."""
@@ -24,7 +24,7 @@ MOST_DOUBLINGS = 60
 
 @dataclass(frozen=True)
 class RRMA(Method):
-    r"""Outer restarts with doubling batches around RRMA-AC-SA^2.
+    r"""Outer restarts with doubling batches around RRMA-AC-SA².
 
     ::
 

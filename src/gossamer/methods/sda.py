@@ -13,7 +13,7 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov, tunable_acceleration
-from gossamer.methods.base import Method, Register, Tunable, batch_sizes
+from gossamer.methods.method import Method, Register, Tunable, batch_sizes
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class SDA(Method):
         Number of samples that are averaged into :math:`R_t`: one number, or one per round.
     output : str
         "average", or "last" for deterministic observations (the final :math:`\theta`).
+
+    See Also
+    --------
+    AnytimeSDA : The same recursion without a burn-in.
+    SSDA : The same recursion on values that do not change.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Register, batch_sizes
+from gossamer.methods.method import Method, Register, batch_sizes
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from gossamer import checks
 from gossamer.arrays import Integers
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.facts import ExchangeFacts
 from gossamer.networks.contacts import (
     Block,
     Computed,
@@ -56,6 +57,10 @@ class ChangingNetwork:
     labels : tuple
         The names of the agents.
 
+    See Also
+    --------
+    Network : Links that do not change.
+
     Examples
     --------
     >>> net = gs.ChangingNetwork.mobile(60, radius=0.2, speed=0.01)
@@ -92,6 +97,10 @@ class ChangingNetwork:
     @property
     def inverse_square_trace(self) -> float:
         raise _no_spectrum("inverse_square_trace")
+
+    @property
+    def exchanges(self) -> ExchangeFacts:
+        raise _no_spectrum("exchanges")
 
     def __len__(self) -> int:
         return self.agents

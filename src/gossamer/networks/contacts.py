@@ -43,7 +43,7 @@ class Contacts(ABC):
         """(E, 2) the pairs of one round, each with the smaller number first, and none twice."""
 
     def block(self, rounds: range) -> Block:
-        """Those of several rounds."""
+        """The pairs of several rounds."""
         stages = [self.pairs(t) for t in rounds]
         indptr = np.concatenate([[0], np.cumsum([len(pairs) for pairs in stages])]).astype(np.int64)
         return indptr, np.concatenate([np.empty((0, 2), dtype=np.int64), *stages])
@@ -97,12 +97,12 @@ class Waypoints(Contacts):
 @dataclass(frozen=True)
 class _Way:
     points: Floats  #: (N, legs + 1, 2)
-    lengths: Floats  #: (N, legs + 1) the length of the way up to each point
+    lengths: Floats  #: (N, legs + 1) the length of the path up to each point
 
 
 @lru_cache(maxsize=8)
 def _way(agents: int, seed: int, legs: int) -> _Way:
-    """The ways of all agents; more legs continue the same ways."""
+    """The paths of all agents; more legs continue the same paths."""
     points = np.stack([_generator(seed, i).random((legs + 1, 2)) for i in range(agents)])
     steps = np.linalg.norm(np.diff(points, axis=1), axis=2)
     return _Way(points, np.concatenate([np.zeros((agents, 1)), np.cumsum(steps, axis=1)], axis=1))

@@ -39,6 +39,11 @@ class DirectedNetwork:
     labels : list
         The names of the agents, if the graph had names.
 
+    See Also
+    --------
+    Network : Links in both directions.
+    PushSum : The method for one-way links.
+
     Examples
     --------
     >>> ring = gs.DirectedNetwork.from_links(3, [(0, 1), (1, 2), (2, 0)])
@@ -118,8 +123,8 @@ class DirectedNetwork:
         """Return the default weights on distinct links: 1/(1 + out-degree of the sender)."""
         if agents < 2:
             raise InvalidNetwork(f"a network needs at least 2 agents, got {agents}")
-        everybody = np.arange(agents)
-        senders, receivers = np.concatenate([links, np.column_stack([everybody, everybody])]).T
+        own = np.arange(agents)
+        senders, receivers = np.concatenate([links, np.column_stack([own, own])]).T
         shares = 1.0 / np.bincount(senders, minlength=agents)
         matrix = sp.csr_matrix((shares[senders], (receivers, senders)), shape=(agents, agents))
         _check_strongly_connected(matrix, labels)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Drawn:
-    """What has agents, edges and a name, and so a picture."""
+    """Base of networks that can be drawn: they have agents, edges and a name."""
 
     agents: int
     name: str
@@ -83,7 +83,7 @@ class Drawn:
 
         (ax,) = plotting.axes_for([self.name], ax)
         positions = layout.fitted(positions_of(self))
-        size = _dot_size(positions, ax)
+        size = dot_size(positions, ax)
         width = float(np.clip(20 / np.sqrt(max(len(self.edges), 1)), 0.1, 0.9))
         lines: Any = positions[self.edges]
         ax.add_collection(LineCollection(lines, colors="0.65", linewidths=width, zorder=1))
@@ -110,7 +110,7 @@ def positions_of(network: Drawn) -> Floats:
     return layout.computed(network.agents, network.edges)
 
 
-def _dot_size(positions: Floats, ax: Axes) -> float:
+def dot_size(positions: Floats, ax: Axes) -> float:
     """Return the area of a dot, in square points, such that neighbors in the picture rarely touch."""
     extent = ax.get_window_extent()
     side = min(extent.width, extent.height) * 72 / ax.figure.dpi

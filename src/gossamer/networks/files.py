@@ -13,7 +13,7 @@ import scipy.io
 
 from gossamer import checks
 from gossamer.errors import GossamerError, InvalidInput, InvalidNetwork
-from gossamer.networks import tables
+from gossamer.networks import sizes, tables
 
 
 class Format(NamedTuple):
@@ -90,10 +90,11 @@ FORMATS: dict[str, Format] = {
 """Every format by name."""
 
 
-def read_graph(path: Path, format: str | None = None) -> nx.Graph:
-    """Read an undirected graph without parallel edges, in the given format or in the one that the file's name tells.
+def read_graph(path: Path, format: str | None = None, most_agents: int | None = None) -> nx.Graph:
+    """Read an undirected graph without parallel edges, in the given format or in that of the file's suffix.
 
-    A file whose name tells nothing is an edge list if that is beyond doubt (`tables.is_edge_list`).
+    A file with an unknown suffix is read as an edge list if it clearly is one (`tables.is_edge_list`). A file that
+    describes more than `most_agents` is refused before a graph is built (`sizes.py`).
     """
     if format is not None:
         checks.choice("format", format, FORMATS)
@@ -107,7 +108,9 @@ def read_graph(path: Path, format: str | None = None) -> nx.Graph:
             else "there is no such file"
         )
         raise InvalidInput(f"{path} must be a file that holds a network, but {trouble}")
+    most = sizes.MOST_AGENTS.get() if most_agents is None else most_agents
     try:
+        sizes.check_size(path, known or "edge-list", checks.whole_number("most_agents", most, least=2))
         return _undirected(FORMATS[known].read(path) if known else _edges(path))
     except GossamerError as error:
         raise InvalidNetwork(f"{path} could not be read as a network: {error}") from None
@@ -148,7 +151,7 @@ def text_of(path: Path) -> str:
 
 
 def _undirected(graph: nx.Graph) -> nx.Graph:
-    """The same graph with one edge between two agents: for both directions, and for an edge that is there twice."""
+    """Return the same graph with a single edge between two agents, instead of two directions or duplicates."""
     if not (graph.is_directed() or graph.is_multigraph()):
         return graph
     if graph.is_directed():

@@ -1,4 +1,4 @@
-"""Networks by name: what `grid:10x10` means."""
+"""Networks by name, such as `grid:10x10`."""
 
 from __future__ import annotations
 

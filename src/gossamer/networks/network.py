@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork, Unsupported
-from gossamer.facts import KnownFacts
+from gossamer.facts import ExchangeFacts, KnownFacts
 from gossamer.networks import files, iterative, topologies
 from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.drawing import Drawn
@@ -94,6 +94,11 @@ class Network(Drawn):
         The names of the agents, if the graph had names.
     positions : ndarray or None
         (N, 2) the positions of the agents in a picture, if they have positions or the topology has natural ones.
+
+    See Also
+    --------
+    ChangingNetwork : Links that come and go.
+    DirectedNetwork : One-way links.
 
     Examples
     --------
@@ -325,7 +330,12 @@ class Network(Drawn):
 
     @classmethod
     def read(
-        cls, path: str | PathLike[str], weights: str = "metropolis", *, format: str | None = None
+        cls,
+        path: str | PathLike[str],
+        weights: str = "metropolis",
+        *,
+        format: str | None = None,
+        most_agents: int | None = None,
     ) -> Network:
         """Read a network from a file; the names of agents in the file become `labels`.
 
@@ -340,6 +350,9 @@ class Network(Drawn):
 
         weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
         column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
+
+        most_agents: a file that describes more agents, or far more links, is refused before it is built; 250,000 unless
+        given. A file of a few bytes could fill the memory otherwise.
         """
         checks.choice("weights", weights, (*WEIGHTS, "file"))
         if not isinstance(path, str | PathLike):
@@ -349,7 +362,7 @@ class Network(Drawn):
             shards = open_shards(file, weights)
             facts = None if shards.facts is None else partial(KnownFacts, *shards.facts)
             return cls(shards.links(0, shards.agents), name=shards.name, labels=shards.labels(), facts=facts)
-        graph = files.read_graph(file, format)
+        graph = files.read_graph(file, format, most_agents)
         if weights == "file":
             gossip = checked_gossip(given_weights(graph), None)
             return cls(gossip, name=file.stem, labels=list(graph), positions=topologies.positions(graph))
@@ -458,6 +471,11 @@ class Network(Drawn):
             values = self.spectrum.eigenvalues
             return float(np.sum(1.0 / values[values > values.max() * 1e-14] ** 2))
         return iterative.inverse_square_trace(self.gossip, *self._smallest)
+
+    @cached_property
+    def exchanges(self) -> ExchangeFacts:
+        """What the speed of random exchanges depends on (beyond 3000 agents the resistance is 1, an upper bound)."""
+        return iterative.exchange_facts(self.agents, self.edges, dense=self.agents <= DENSE_LIMIT)
 
     # -- neighborhoods -----------------------------------------------------------------------------------------
 

@@ -29,7 +29,14 @@ def partition(network: Network, parts: int, folder: str | PathLike[str], by: str
     with positions; "blocks", stretches of the numbers that the agents have.
 
     Parts are whole blocks of 512 agents, so that the result of a simulation depends neither on them nor on the ranks.
+    The parts of METIS are rounded to blocks. If that cuts more edges than "blocks" does, the agents keep their
+    numbers. The folder must be new or empty.
     """
+    folder = Path(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InvalidInput(
+            parameter="folder", required="a new or an empty folder", got=f"{folder}, which has content"
+        )
     checks.choice("by", by, WAYS)
     parts = checks.whole_number("parts", parts, least=1)
     most = -(-network.agents // BLOCK)
@@ -42,6 +49,9 @@ def partition(network: Network, parts: int, folder: str | PathLike[str], by: str
     even = [k * most // parts * BLOCK for k in range(parts)]
     if by == "metis":
         order, bounds = _by_metis(network.links, parts)
+        rounded = cut_edges(renumbered(network.links, order), [*bounds, network.agents])
+        if cut_edges(network.links, [*even, network.agents]) < rounded:
+            order, bounds = np.arange(network.agents), even
     elif by == "curve":
         if network.positions is None:
             raise InvalidInput(
@@ -52,20 +62,18 @@ def partition(network: Network, parts: int, folder: str | PathLike[str], by: str
         order, bounds = np.arange(network.agents), even
     links = renumbered(network.links, order)
     bounds = [*bounds, network.agents]
-    shards = Shards(
-        Path(folder), network.name, network.agents, bounds, _facts(network), cut_edges(links, bounds)
-    )
+    shards = Shards(folder, network.name, network.agents, bounds, _facts(network), cut_edges(links, bounds))
     write_shards(shards, links, [network.labels[i] for i in order.tolist()])
     return shards
 
 
 def renumbered(links: Links, order: Integers) -> Links:
-    """The links of the same network if agent order[k] is called k."""
+    """Return the links of the same network in which agent order[k] has the number k."""
     new = np.empty(len(order), np.int64)
     new[order] = np.arange(len(order))
     degrees = links.degrees[order]
     starts = np.concatenate([[0], np.cumsum(degrees)])
-    # The places of the links in the old arrays, agent by agent in the new order, then sorted by the new neighbor.
+    # Positions of the links in the old arrays, by agent in the new order, then sorted by the new neighbor.
     places = np.arange(starts[-1]) + np.repeat(
         links.starts[:-1].astype(np.int64)[order] - starts[:-1], degrees
     )
@@ -116,7 +124,7 @@ def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:
 
 
 def _along_curve(positions: Floats) -> Integers:
-    """Where each position is on Hilbert's curve."""
+    """The index of each position along Hilbert's curve."""
     low, high = positions.min(axis=0), positions.max(axis=0)
     side = float((high - low).max()) or 1.0
     x, y = ((positions - low) / side * (2**CURVE_BITS - 1)).astype(np.int64).T
@@ -124,7 +132,7 @@ def _along_curve(positions: Floats) -> Integers:
     for k in range(CURVE_BITS - 1, -1, -1):
         right, upper = x >> k & 1, y >> k & 1
         position = 4 * position + (3 * right ^ upper)
-        # The curve inside a quarter is turned.
+        # The curve inside a quarter is rotated.
         mirrored = (upper == 0) & (right == 1)
         x, y = np.where(mirrored, ~x, x), np.where(mirrored, ~y, y)
         swapped = upper == 0

@@ -29,7 +29,7 @@ class NetworkParts(ABC):
 
     name, agents  as a network's
     weights       the rule for the weights of its links; None if the links already have weights
-    chance        whether it is drawn at random, and may have to be drawn again until it is connected
+    chance        whether it is random, so that it may have to be redrawn until it is connected
     """
 
     name: str

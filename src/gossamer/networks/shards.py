@@ -1,6 +1,6 @@
 """Networks in a folder with one file per part, which `partition` writes and the ranks of a cluster read.
 
-    partition.json   name, size, the parts with the agents that each holds, and what methods ask of the network
+    partition.json   name, size, the parts with their agents, and the spectral facts that methods need
     part-0003.npz    starts, neighbors, codes, weights: the links of a part (see `links.py`); labels: its agents' names
 
 The agents are numbered part by part. The manifest is written last, so a folder that has one is complete.
@@ -32,11 +32,11 @@ class Shards(NamedTuple):
     name: str
     agents: int
     bounds: list[int]  #: part k holds the agents bounds[k] .. bounds[k + 1] - 1
-    facts: KnownFacts | None  #: None: its spectrum is not known
+    facts: KnownFacts | None  #: None if its spectrum is unknown
     cut: int  #: edges between parts
 
     def links(self, first: int, last: int) -> Links:
-        """The links of the parts that begin with these agents."""
+        """Return the links of the parts that start with these agents."""
         parts = [k for k, low in enumerate(self.bounds[:-1]) if first <= low and self.bounds[k + 1] <= last]
         loaded = [self._load(k, ("starts", "neighbors", "codes", "weights")) for k in parts]
         if not loaded:

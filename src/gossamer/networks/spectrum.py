@@ -5,8 +5,8 @@ products with Q, so a path of a million agents costs a cosine transform and no m
 
     analyze(x)     Q* x              coordinates of x in the eigenmodes
     synthesize(c)  Q c               back again
-    energy(v)      sum_i |q_im|^2 v_i   what each mode sees of a quantity per agent (a variance)
-    spread(v)      sum_m |q_im|^2 v_m   what each agent sees of a quantity per mode
+    energy(v)      sum_i |q_im|^2 v_i   the share of each mode in a quantity per agent (a variance)
+    spread(v)      sum_m |q_im|^2 v_m   the share of each agent in a quantity per mode
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Factor = tuple[Literal["path", "cycle"], int]
 """One factor of a product graph: its kind and its size."""
 
 PIECE = 2**20
-"""Eigenvalues that are looked at together where there are many."""
+"""Number of eigenvalues that are processed together if there are many."""
 
 
 class Spectrum(ABC):
@@ -56,7 +56,7 @@ class DenseSpectrum(Spectrum):
     """Any symmetric matrix, by a dense eigendecomposition."""
 
     def __init__(self, gossip: AnyArray) -> None:
-        # With several threads the last bits would depend on their number, and a cluster's results with them.
+        # With several threads the last bits, and so the results of a cluster, would depend on their number.
         with threadpool_limits(1, user_api="blas"):
             values, vectors = scipy.linalg.eigh(gossip)
         # Mode 0 is known exactly: no rounding there means no rounding in the average itself.
@@ -155,9 +155,9 @@ class ProductSpectrum(Spectrum):
 def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: float) -> KnownFacts:
     """The facts of a product of paths and cycles whose edges have these weights; `bound` holds for all eigenvalues.
 
-    Where the weights differ, as Metropolis weights do at the border of a grid, lambda_2 and the trace are those of the
-    least weight on every edge: lambda_2 is a little too small then, and the trace too large. The relative error is
-    about one over the side of the grid, and on the safe side. lambda_max is a bound that is closer than 1e-6.
+    If the weights differ, as Metropolis weights do at the border of a grid, lambda_2 and the trace are computed with
+    the smallest weight on every edge: lambda_2 is then slightly too small, and the trace too large. The relative error
+    is about one over the side of the grid, and on the safe side. lambda_max is a bound that is closer than 1e-6.
     """
     axes = [_Axis(kind, size).eigenvalues for kind, size in factors]
     scale, agents = min(weights), math.prod(size for _, size in factors)
@@ -166,7 +166,7 @@ def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: fl
     most = scale * reduce(operator.add, [values[-1] for values in ends])
     half = len(axes) // 2
     halves = (reduce(np.add.outer, some, np.zeros(1)).reshape(-1) for some in (axes[:half], axes[half:]))
-    across, along = sorted(halves, key=len)  # the loop is over the few
+    across, along = sorted(halves, key=len)  # the loop is over the smaller number
     trace = 0.0
     for value in across.tolist():
         for begin in range(0, len(along), PIECE):
@@ -183,7 +183,7 @@ def _metropolis_bound(sides: Sequence[int]) -> float:
 
     Collatz and Wielandt: it holds for every x. Here x is a product of cosines, x_i = prod_a cos(k_a (i_a - center_a)).
     An agent at the border of the axes B has D - |B| neighbors, and with c_a = 2 + 2 cos k_a, r_a = 1 + x_1/x_0 at the
-    border of axis a, and 2 for each of the axes of two agents, which all are at the border of,
+    border of axis a, and 2 for each axis of two agents, which are all at its border,
 
         (|L| x)_i / x_i = sum_{a not in B} c_a / (1 + D - |B|) + sum_{a in B} r_a / (2 + D - |B|).
 

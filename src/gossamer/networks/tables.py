@@ -79,7 +79,7 @@ def edge_list(rows: list[Row]) -> nx.Graph:
     for row in below:
         a, b, weight = _edge(row, columns)
         known = graph.edges[a, b]["weight"] if graph.has_edge(a, b) else weight
-        # Which of two weights is meant is unknown, and matters only if weights are used.
+        # It is unknown which of two weights is meant, which matters only if weights are used.
         graph.add_edge(a, b, weight=weight if known == weight else np.nan)
     return graph
 
@@ -142,7 +142,7 @@ def adjacency_list(rows: list[Row]) -> nx.Graph:
 
 
 def matrix(rows: list[Row]) -> nx.Graph:
-    """As many rows as columns of numbers; the agents' names may stand above, or above and to the left."""
+    """As many rows as columns of numbers; the agents' names may be above, or above and to the left."""
     names, lines = _below_names([row.words for row in rows])
     wrong = next((len(line) for line in lines if len(line) != len(lines)), None)
     if wrong is not None or not lines:
@@ -156,7 +156,7 @@ def _below_names(rows: list[list[str]]) -> tuple[list[str] | None, list[list[str
     if len(rows) < 2:
         return None, rows
     top, left = rows[0], [row[0] for row in rows[1:]]
-    # In the corner above the names on the left there is nothing, or anything but a number.
+    # The corner above the names on the left is empty, or holds anything but a number.
     if top == left or (top[1:] == left and _number(top[0]) is None):
         return left, [row[1:] for row in rows[1:]]
     if len(top) == len(left) and not any(map(_numeric, [[word] for word in top])):

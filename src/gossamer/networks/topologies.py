@@ -25,30 +25,30 @@ from gossamer.networks.spectrum import CompleteSpectrum, Factor, ProductSpectrum
 from gossamer.numerics import random
 
 MOST_EDGES = 2**28
-"""Refused before it is built: about 10 GB in memory."""
+"""Largest number of edges, about 10 GB in memory; larger networks are refused before they are built."""
 
 DRAWS = 200
-"""Random graphs are redrawn at most this many times until one is connected."""
+"""Largest number of draws of a random graph until one is connected."""
 
 
 COUNTED = 100_000
-"""From this many agents on, random networks are drawn from counters (see `generated.py`): faster than NetworkX draws
-them, and any part of them without the others."""
+"""Number of agents from which on random networks are drawn from counters (see `generated.py`), which is faster than
+NetworkX and gives any part of them without the others."""
 
 MOST_AGENTS = 2**32
-"""Beyond it the random generator has no numbers."""
+"""Largest number of agents for which the random generator has numbers."""
 
 
 @dataclass(frozen=True)
 class Topology:
     """A graph without weights: its edges, or a function that returns the neighbors of any range of agents.
 
-    size          edges, at least about that many
+    size          approximate lower bound of the number of edges
     edges         (E, 2), where they are listed
-    factors       of what paths and cycles it is the product
-    draw          first, last, number of the draw -> the rows of those agents and where they are, if they have places
+    factors       the paths and cycles of which it is the product
+    draw          first, last, number of the draw -> the rows of those agents and their positions, if they have any
     advice        what to do if no draw is connected
-    closed_form   scale -> the spectrum of `scale` times the Laplacian; None: it has no closed form
+    closed_form   scale -> the spectrum of `scale` times the Laplacian; None if there is no closed form
     positions     (N, 2) where the agents are, or a function that computes it, if they have positions
     """
 
@@ -63,7 +63,7 @@ class Topology:
     positions: Floats | Callable[[], Floats | None] | None = None
 
     def rows(self, first: int = 0, last: int | None = None, draw: int = 0) -> tuple[Rows, Floats | None]:
-        """The rows of the agents first..last-1, and their places, where a draw gives them some."""
+        """Return the rows of the agents first..last-1, and their positions if a draw has them."""
         last = self.agents if last is None else last
         _affordable(math.ceil(self.size * (last - first) / self.agents))
         if self.draw is not None:
@@ -176,7 +176,7 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topo
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
 
-    def near(seed: int) -> Topology:  # what nx.random_geometric_graph gives, in a tenth of its time
+    def near(seed: int) -> Topology:  # the same as nx.random_geometric_graph, in a tenth of the time
         uniform = Random(seed).random
         places = np.array([(uniform(), uniform()) for _ in range(n)])
         edges = cKDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
@@ -266,7 +266,7 @@ def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Inte
 
 
 def positions(graph: nx.Graph) -> Floats | None:
-    """(N, 2) the attribute "pos" of the nodes, where all of them have one that is a place."""
+    """Return (N, 2) the attribute "pos" of the nodes, if all of them have a valid position."""
     values = [position for _, position in graph.nodes(data="pos")]
     try:
         points = np.array(values, dtype=float)

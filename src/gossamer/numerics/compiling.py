@@ -1,10 +1,10 @@
-"""The decorators of compiled functions, in one place: which options every loop is compiled with, and why.
+"""The decorators of compiled functions, with their options and the reasons for them.
 
-Nothing here is compiled with plain `fastmath`: sums and products are fused only where the code says so, so that a
-vectorized loop, its remainder and a loop elsewhere give the same last digit. A few loops whose results are compared
-with tolerances only may fuse (`contract`) or also reorder sums (`reassociate`), and say so.
+Plain `fastmath` is never used: products and sums are fused only where the code says so, so that a vectorized loop, its
+remainder and the same loop elsewhere give identical results. A few loops whose results are compared only within
+tolerances are marked: in these LLVM may fuse (`contracted`) or also reorder sums (`reassociated`).
 
-Compiling takes seconds and is done once: Numba keeps the result on disk. On a terminal the first wait is announced.
+Functions are compiled once, which takes seconds; Numba caches the result on disk. On a terminal, a line announces it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "boundscheck": False,
-    "no_cfunc_wrapper": True,  # the wrapper is for callers in C, of which there are none, and takes time to compile
+    "no_cfunc_wrapper": True,  # the wrapper for C callers is not needed, and takes time to compile
 }
 
 
@@ -83,7 +83,7 @@ class _Announcer(event.Listener):  # type: ignore[misc, unused-ignore]
         if ours and not self.done:
             self.done = True
             if sys.stderr is not None and sys.stderr.isatty():
-                # A progress bar of Rich's replaces sys.stderr while it is drawn, so the line appears above the bar.
+                # A progress bar of Rich replaces sys.stderr while it is shown, so the line appears above the bar.
                 print(NOTICE, file=sys.stderr, flush=True)
 
     def on_end(self, event: event.Event) -> None:

@@ -53,6 +53,7 @@ from gossamer.numerics.vectors import GRAIN, PANEL, prefer_wide_vectors, scratch
 __all__ = [
     "ACTIVATION",
     "FAULT",
+    "LEVEL",
     "MASK",
     "OBSERVATION",
     "PROBLEM",
@@ -82,6 +83,8 @@ TOPOLOGY = 5
 """Purpose: the edges of random networks."""
 MASK = 6
 """Purpose: the masks of edges."""
+LEVEL = 7
+"""Purpose: the noise that agents add to their levels."""
 
 _PURPOSE_SHIFT = np.uint64(24)
 _ROUND_MASK = np.uint64(3)

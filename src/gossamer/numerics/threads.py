@@ -18,14 +18,14 @@ def spread(work: Callable[[int], None], count: int) -> None:
     """Call work(0) .. work(count - 1) on as many threads as Numba would use, including the caller's."""
     pieces = iter(range(count))
 
-    def play() -> None:
+    def run() -> None:
         for k in pieces:  # a free thread takes the next piece
             work(k)
 
     more = min(get_num_threads(), count) - 1
-    helpers = [_pool(more, os.getpid()).submit(play) for _ in range(more)]
+    helpers = [_pool(more, os.getpid()).submit(run) for _ in range(more)]
     try:
-        play()
+        run()
     finally:
         for helper in helpers:
             if not helper.cancel():  # one that has not begun by now has nothing left to do

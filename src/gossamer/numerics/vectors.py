@@ -92,6 +92,89 @@ def borrowed(typing: Untyped, values: Untyped) -> Untyped:
     return values(values), generate
 
 
+ROW = 8
+"""Numbers of a `Row`."""
+
+_ROW = ir.VectorType(ir.DoubleType(), ROW)
+
+
+def _row_at(context: Untyped, builder: Untyped, kind: Untyped, value: Untyped, row: Untyped) -> Untyped:
+    """The address of a row, on the stack or in an array (n, ROW)."""
+    if isinstance(kind, types.Array):
+        start = builder.mul(row, ir.Constant(row.type, ROW))
+        value = builder.gep(context.make_array(kind)(context, builder, value).data, [start])
+    return builder.bitcast(value, _ROW.as_pointer())
+
+
+def _get(builder: Untyped, address: Untyped) -> Untyped:
+    row = builder.load(address)
+    row.align = 8
+    return row
+
+
+def _put(context: Untyped, builder: Untyped, row: Untyped, address: Untyped) -> Untyped:
+    builder.store(row, address).align = 8
+    return context.get_dummy_value()
+
+
+@_intrinsic
+def clear_row(typing: Untyped, total: Untyped) -> Untyped:
+    """Set a row on the stack (`scratch`) to zero.
+
+    LLVM keeps such rows in registers. A loop over a constant number of columns would be unrolled before it could become
+    vector instructions.
+    """
+
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
+        zero = ir.Constant(_ROW, [0.0] * ROW)
+        return _put(context, builder, zero, _row_at(context, builder, total, arguments[0], None))
+
+    return types.none(total), generate
+
+
+@_intrinsic
+def store_row(typing: Untyped, total: Untyped, out: Untyped, row: Untyped) -> Untyped:
+    """Write a row on the stack to a row of an array."""
+
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
+        source = _row_at(context, builder, total, arguments[0], None)
+        return _put(context, builder, _get(builder, source), _row_at(context, builder, out, *arguments[1:]))
+
+    return types.none(total, out, types.intp), generate
+
+
+@_intrinsic
+def add_scaled(typing: Untyped, total: Untyped, scale: Untyped, x: Untyped, row: Untyped) -> Untyped:
+    """Add a multiple of a row of an array to a row on the stack."""
+
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
+        one = builder.insert_element(ir.Constant(_ROW, ir.Undefined), arguments[1], ir.IntType(32)(0))
+        order = ir.Constant(ir.VectorType(ir.IntType(32), ROW), [0] * ROW)
+        factor = builder.shuffle_vector(one, ir.Constant(_ROW, ir.Undefined), order)
+        other = _get(builder, _row_at(context, builder, x, *arguments[2:]))
+        return _add_product(context, builder, arguments[0], factor, other)
+
+    return types.none(total, types.float64, x, types.intp), generate
+
+
+@_intrinsic
+def add_product(typing: Untyped, total: Untyped, a: Untyped, x: Untyped, row: Untyped) -> Untyped:
+    """Add the products of a row on the stack and a row of an array to a row on the stack."""
+
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
+        one = _get(builder, _row_at(context, builder, a, arguments[1], None))
+        other = _get(builder, _row_at(context, builder, x, *arguments[2:]))
+        return _add_product(context, builder, arguments[0], one, other)
+
+    return types.none(total, a, x, types.intp), generate
+
+
+def _add_product(context: Untyped, builder: Untyped, total: Untyped, a: Untyped, b: Untyped) -> Untyped:
+    address, fused = builder.bitcast(total, _ROW.as_pointer()), ("contract",)
+    product = builder.fmul(a, b, flags=fused)
+    return _put(context, builder, builder.fadd(product, _get(builder, address), flags=fused), address)
+
+
 # Random numbers are generated in panels of this many lanes, in multiples of the grain (the widest vector).
 PANEL = 128
 GRAIN = 8

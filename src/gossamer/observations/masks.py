@@ -1,4 +1,4 @@
-"""Masks that cancel: secret numbers on edges that hide the level of each agent and leave the average unchanged."""
+"""Masks that cancel, secret numbers on edges that hide the level of each agent, and noise that stays in the average."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 from gossamer.numerics import random
-from gossamer.observations.base import Observations
 from gossamer.observations.shapes import as_numbers
+from gossamer.observations.stream import Observations
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class Masks:
     refresh : bool
         Whether the masks also change in every round t, by a normal increment with standard deviation
         :math:`\text{scale}/(t+1)`, which hides the differences between the readings of an agent as well.
+    noise : float
+        Standard deviation of a normal number that each agent draws once and adds to its level, in every component. It
+        stays in the average, and makes the answer differentially private; a scale of 0 means noise without masks.
 
     See Also
     --------
@@ -46,13 +49,17 @@ class Masks:
 
     scale: float | tuple[float, ...]
     refresh: bool = False
+    noise: float = 0.0
 
     def __post_init__(self) -> None:
         scales = as_numbers(self.scale, "scale")
-        if scales.ndim > 1 or scales.size == 0 or not np.all(np.isfinite(scales)) or scales.min() <= 0:
+        checks.number("noise", self.noise, least=0)
+        alone = self.noise > 0 and not scales.any()
+        good = scales.ndim <= 1 and scales.size > 0 and np.all(np.isfinite(scales))
+        if not (good and (scales.min() > 0 or alone)):
             raise InvalidInput(
                 parameter="scale",
-                required="a standard deviation above 0, or one per component",
+                required="a standard deviation above 0, or one per component; 0 with noise alone",
                 got=checks.brief(self.scale),
             )
         object.__setattr__(self, "scale", tuple(scales.tolist()) if scales.ndim else float(scales))
@@ -85,9 +92,9 @@ def incidence(network: Network) -> scipy.sparse.csr_array:
 
 
 class Masked(Observations):
-    """Streams plus masks that cancel over the network; mean and variance are those of `base`, without masks.
+    """Streams plus masks that cancel over the network, and noise; mean and variance are those of `base`, without them.
 
-    In round t an agent's running mean is shifted by X_t. Where masks do not change that is the shift of every
+    In round t an agent's running mean is shifted by X_t. If masks do not change, that is the shift of every
     observation; with `refresh`, the observation of round t is shifted by (t + 1) X_t - t X_{t-1}.
     """
 
@@ -127,6 +134,9 @@ class Masked(Observations):
         agents = range(self.agents) if agents is None else agents
         plain = self.base.sample(seed, rounds, trials, agents, batches)
         shift = self._shifts(seed, rounds, trials)[:, agents.start : agents.stop : agents.step]
+        if self.masks.noise:
+            noise = random.normals(seed, random.LEVEL, trials, agents, self.components, range(1))
+            shift = shift + self.masks.noise * noise
         return (
             plain + shift
             if batches is None

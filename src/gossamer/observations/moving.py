@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.observations.base import Observations
 from gossamer.observations.shapes import as_numbers, check_finite, like_means
+from gossamer.observations.stream import Observations
 
 
 class Shifted(Observations):
@@ -64,7 +64,7 @@ class Drifting(Shifted):
     0.021914
     """
 
-    normal: ClassVar[bool] = True  # as far as its base is
+    normal: ClassVar[bool] = True  # as for its base
 
     def __init__(self, base: Observations, rate: ArrayLike) -> None:
         super().__init__(base.base if isinstance(base, Drifting) else base)

@@ -9,8 +9,8 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Floats
-from gossamer.observations.base import Observations
 from gossamer.observations.noise import Bernoulli, Gaussian, StudentT, Uniform
+from gossamer.observations.stream import Observations
 
 MEANS: dict[str, Callable[[int, float, int], Floats]] = {
     "uniform": lambda agents, spread, seed: np.random.default_rng(seed).uniform(0, spread, agents),

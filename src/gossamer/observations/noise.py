@@ -12,8 +12,8 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics import random
 from gossamer.numerics.covariances import checked_covariances, square_roots
-from gossamer.observations.base import Observations, UniformDriven, batch_scale
 from gossamer.observations.shapes import as_means, as_numbers, check_finite, like_means, squared
+from gossamer.observations.stream import Observations, UniformDriven, batch_scale
 
 
 class Gaussian(Observations):
@@ -28,6 +28,13 @@ class Gaussian(Observations):
     covariance : array_like, optional
         Instead of std, if the components of a stream are correlated: (n, n), or (N, n, n) with one matrix per
         agent.
+
+    See Also
+    --------
+    StudentT : Heavy tails.
+    Empirical : Recorded samples.
+    Drifting : Means that move.
+    UniformDriven : Base class of custom streams.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Numbers that a user gives for streams, in the shapes we use, or a complaint."""
+"""Check the numbers that a user gives for streams, and bring them into our shapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 
 LARGEST = 1e145
-"""Squares of larger numbers, and sums of many of them, leave no room in a float."""
+"""Largest number; squares of larger ones, and sums of many squares, would overflow."""
 
 
 def as_numbers(value: ArrayLike, name: str) -> Floats:
@@ -72,7 +72,7 @@ def check_finite(array: Floats, what: str) -> None:
 
 
 def squared(array: Floats, what: str) -> Floats:
-    """The squares, or a complaint if they overflow: errors are squares."""
+    """Return the squares; raise an error if they overflow, because errors are squares."""
     largest = float(np.abs(array).max())
     if largest > LARGEST:
         raise InvalidInput(

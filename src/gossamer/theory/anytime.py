@@ -235,6 +235,11 @@ def theorem_3(network: NetworkLike, observations: Observations, rounds: int, smo
     smoothing : float
         The window w in rounds, as in `AnytimeSDA`; 0 disables smoothing.
 
+    See Also
+    --------
+    theorem_1 : The bound for SDA.
+    anytime_error : The expected error itself.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(20), gs.Gaussian(np.arange(20.0))

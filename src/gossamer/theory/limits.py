@@ -34,6 +34,10 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
     rounds : int or ndarray of int
         Number of rounds T.
 
+    See Also
+    --------
+    network_limit : The limit if information travels one link per round.
+
     Examples
     --------
     >>> gs.theory.centralized_limit(gs.Gaussian(np.zeros(10), std=2.0), rounds=100)
@@ -100,6 +104,10 @@ def network_limit(
         Number of samples per agent in each round; one by default.
     per_agent : bool
         Whether to return the limit of each agent instead of their sum.
+
+    See Also
+    --------
+    centralized_limit : The limit without a network.
 
     Examples
     --------

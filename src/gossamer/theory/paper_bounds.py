@@ -34,6 +34,10 @@ def k_star(network: NetworkLike | float) -> int:
     network : Network or float
         A network, or its condition number :math:`\kappa`.
 
+    See Also
+    --------
+    theorem_1 : The bound that requires it.
+
     Examples
     --------
     >>> gs.theory.k_star(gs.Network.path(100))
@@ -47,7 +51,7 @@ def k_star(network: NetworkLike | float) -> int:
     if root - 1 < 1e-9:
         return 1
 
-    def excess(k: int) -> float:  # concave in k and 0 at k = 0: positive, then negative for good
+    def excess(k: int) -> float:  # concave in k and 0 at k = 0: positive, then negative
         return math.log1p(k / (root + 1)) + k * (math.log1p(-1 / root) - math.log1p(-1 / (2 * root)))
 
     return first_true(lambda k: excess(k) <= 0)
@@ -72,6 +76,12 @@ def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> 
         The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2` of component j at agent i.
     rounds : int
         Number of rounds T.
+
+    See Also
+    --------
+    k_star : The burn-in that it requires.
+    theorem_2 : The bound for DSG.
+    theorem_3 : The bound for Anytime SDA.
 
     Examples
     --------
@@ -121,6 +131,11 @@ def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> 
         The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2`.
     rounds : int
         Number of rounds T.
+
+    See Also
+    --------
+    theorem_1 : The bound for SDA.
+    theorem_3 : The bound for Anytime SDA.
 
     Examples
     --------

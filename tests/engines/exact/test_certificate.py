@@ -13,6 +13,7 @@ from gossamer.engines.exact import propagate
 from gossamer.methods import UnknownFacts, tabulate
 
 
+@pytest.mark.slow
 @given(
     connected_networks(weights=("metropolis",)),
     st.integers(1, 120),

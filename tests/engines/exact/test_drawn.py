@@ -132,6 +132,7 @@ STREAMS = gs.Gaussian([[1.0, 0.0], [2.0, -1.0], [4.0, 3.0]], std=[[1.0, 2.0], [0
     [
         ("pairwise", None, pairwise(PATH)),
         ("broadcast", None, broadcast(PATH)),
+        ("accelerated-gossip", None, pairwise(PATH)),
         ("dsg", gs.faults.Loss(0.4), list(lossy(PATH, 0.4))),
         ("d-masg", gs.faults.Loss(0.4), list(lossy(PATH, 0.4))),
     ],
@@ -152,7 +153,10 @@ def test_without_loss_nothing_changes():
     assert drawn.messages.tolist() == calm.messages.tolist()
 
 
-@pytest.mark.parametrize(("method", "faults"), [("pairwise", None), ("dsg", gs.faults.Loss(0.3))])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "faults"), [("pairwise", None), ("accelerated-gossip", None), ("dsg", gs.faults.Loss(0.3))]
+)
 def test_an_average_far_from_zero_costs_no_digits(method, faults):
     near, far = (
         gs.exact(method, KITE, gs.Gaussian(shift + np.arange(4.0)), [20, 300], faults=faults)
@@ -161,6 +165,7 @@ def test_an_average_far_from_zero_costs_no_digits(method, faults):
     assert np.allclose(far.bias, near.bias, rtol=1e-6, atol=1e-18)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pairwise", "broadcast"])
 def test_random_gossip_is_as_simulated(method):
     net, obs = Network.grid(3, 4), gs.Gaussian(np.arange(12.0), std=2.0)
@@ -169,6 +174,7 @@ def test_random_gossip_is_as_simulated(method):
     assert np.all(np.abs(run.total_error - found.total_error) < 4 * run.stderr)
 
 
+@pytest.mark.slow
 def test_loss_is_as_simulated():
     net, obs = Network.grid(3, 4), gs.Gaussian(np.arange(12.0), std=2.0)
     run = gs.simulate("dsg", net, obs, [30, 200], trials=1000, seed=1, faults=gs.faults.Loss(0.2))
@@ -176,6 +182,7 @@ def test_loss_is_as_simulated():
     assert np.all(np.abs(run.total_error - found.total_error) < 4 * run.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network",
     [

@@ -68,3 +68,17 @@ def test_masks_are_for_fixed_networks_with_a_spectrum():
         gs.exact("anytime-sda", changing, gs.Gaussian(np.zeros(6)), 5, masks=1.0)
     with pytest.raises(gs.Unsupported, match="masks"):
         gs.simulate("anytime-sda", changing, gs.Gaussian(np.zeros(6)), 5, masks=1.0)
+
+
+@pytest.mark.parametrize("masks", [gs.Masks(0.0, noise=2.0), gs.Masks(5.0, refresh=True, noise=2.0)])
+def test_noise_stays_in_the_average(small, masks):
+    net, obs = small
+    rounds = [8, 300]
+    expected = gs.exact("anytime-sda", net, obs, rounds, masks=masks)
+    run = gs.simulate("anytime-sda", net, obs, rounds, trials=1500, seed=1, masks=masks)
+    assert np.all(np.abs(run.total_error - expected.total_error) < 4 * run.stderr)
+    quiet = gs.Masks(5.0, refresh=True) if masks.refresh else None
+    added = expected.total_error - gs.exact("anytime-sda", net, obs, rounds, masks=quiet).total_error
+    # After mixing, every agent has the variance noise^2 / N in each component; before, more.
+    assert added[1] == pytest.approx(obs.components * 4.0, rel=1e-6)
+    assert added[0] > added[1]

@@ -10,7 +10,8 @@ import pytest
 from tests.support.networks import LINEAR
 
 import gossamer as gs
-from gossamer.engines.exact import Runs, propagate, summing
+from gossamer.engines.exact import Runs, Sweep, propagate, summing
+from gossamer.engines.exact.measure import measure
 from gossamer.methods import tabulate, tabulate_all
 
 
@@ -41,3 +42,20 @@ def test_several_runs_averaged_at_once_are_what_each_is_by_itself(batch: int) ->
         expected = propagate(alone, nodes, np.array([rounds]))
         assert response[k] == pytest.approx(expected[0][0], rel=1e-10, abs=1e-12)
         assert noise[k] == pytest.approx(expected[1][0], rel=1e-10, abs=1e-15)
+
+
+@pytest.mark.parametrize("form", ["nesterov", "local"])
+def test_a_sweep_that_skips_rounds_continues_as_if_it_had_not(form):
+    method, network = gs.AnytimeSDA(form), gs.Network.path(20)
+    over = measure(network, gs.Drifting(gs.Gaussian(np.arange(20.0), np.linspace(0.5, 2.0, 20)), 0.01))
+    whole, average, later = (
+        Sweep(method, network, over),
+        Sweep(method, network, over.average),
+        Sweep(method, network, over),
+    )
+    expected = [values[-100:] for values in whole.block(3100)]
+    average.block(3000 - later.memory(3000, np.array([False, False, True, True])))
+    later.resume(average, average.influenced)
+    later.block(3000 - later.rounds)
+    for values, truth in zip(later.block(100), expected, strict=True):
+        np.testing.assert_allclose(values, truth, rtol=1e-11)

@@ -105,6 +105,7 @@ def test_standard_errors_come_from_a_pilot_that_is_not_part_of_the_mean():
     assert found.uncertainty[0] == pytest.approx(max(pilot, everything) / np.sqrt(8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "rounds"), [("tree", 60), ("geometric", 30), ("scale-free", 20)])
 def test_standard_errors_are_neither_too_small_nor_too_large(name, rounds):
     """Over fresh probes, errors in standard errors have a root mean square of about 1, and the upper end holds."""
@@ -121,6 +122,7 @@ def test_standard_errors_are_neither_too_small_nor_too_large(name, rounds):
     assert np.mean(np.array(scores) < -2) < 0.15
 
 
+@pytest.mark.slow
 def test_long_runs_need_fewer_moments_than_rounds():
     net = gs.Network.random_geometric(300, seed=2)
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 300))
@@ -149,6 +151,7 @@ def test_a_method_that_diverges_has_an_infinite_error():
     assert "diverges" in found.records()[1]["note"]
 
 
+@pytest.mark.slow
 def test_plans_count_on_the_upper_end_and_say_so():
     net = gs.Network.from_networkx(GRAPHS["tree"]())
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, net.agents))

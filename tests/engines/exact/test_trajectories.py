@@ -60,6 +60,7 @@ def test_agents_with_unequal_noise_have_errors_of_their_own():
     np.testing.assert_allclose(found.per_agent.sum(axis=1), found.total_error, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_method_of_ones_own_follows_the_contract(small):
     net, obs = small
 

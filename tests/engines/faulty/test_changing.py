@@ -151,6 +151,7 @@ def mixed_by_round(method, network, samples, faults, seed, trial):
 # -- the rules ------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     [Faults(), Faults(Loss(0.4)), Faults(Bursts(6, 0.4)), EVERYTHING],
@@ -168,6 +169,7 @@ def test_the_compiled_rules_are_those_of_agents_that_meet(network, faults):
     assert run.rule == "ledger"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults", [None, Loss(0.4), Partition([1, 2], 20, 60)], ids=["nothing", "loss", "partition"]
 )
@@ -197,6 +199,7 @@ def test_a_network_that_never_changes_is_the_fixed_one(method, faults):
     np.testing.assert_allclose(changing.total_error, fixed.total_error, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", CHANGING.values(), ids=list(CHANGING))
 def test_one_ledger_per_edge_gives_the_same_bits_as_two(network):
     """Where nothing can get lost the ends share a ledger; a loss of probability zero makes each keep its own."""
@@ -207,6 +210,7 @@ def test_one_ledger_per_edge_gives_the_same_bits_as_two(network):
     np.testing.assert_array_equal(one.estimates, two.estimates)
 
 
+@pytest.mark.slow
 def test_trials_do_not_depend_on_how_they_are_grouped(monkeypatch):
     """Also where some trials fold an edge and others cannot: loss."""
     network, obs = gs.ChangingNetwork.matchings(10, seed=1), gaussian(10)
@@ -303,6 +307,7 @@ def test_methods_that_need_a_spectrum_say_so(method):
         gs.simulate(method, CHANGING["mobile"], gaussian(12), 30, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mobile", "matchings"])  # on dropout its momentum makes D-MASG diverge
 def test_rivals_without_a_ledger_run_with_the_weights_of_the_round(name):
     """D-MASG asks for the largest eigenvalue, and every round's is at most 2 - 2/N."""
@@ -356,3 +361,12 @@ def test_the_networks_share_of_the_error_is_small(network):
     share = gs.exact(LOCAL, complete, obs, 3000).over_limit - 1 + extra.mean()
     assert extra.std() / 8 < 0.002
     assert share < 0.045
+
+
+def test_both_local_forms_are_the_same_where_edges_change():
+    network, obs = gs.ChangingNetwork.mobile(12, radius=0.4), gs.Gaussian(np.arange(12.0))
+    one, other = (
+        gs.simulate(gs.AnytimeSDA(form), network, obs, 60, trials=2).estimates
+        for form in ("local", "local-heavy-ball")
+    )
+    np.testing.assert_array_equal(one, other)

@@ -47,6 +47,7 @@ def skipping(method, network, samples, faults, seed, trial):
     return np.array([method.estimate(last[i], states[i]) for i in range(agents)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faults", [Faults(Loss(0.3)), ALL], ids=["loss", "everything"])
 @pytest.mark.parametrize("method", [gs.DSG(), gs.DMASG(), gs.DASG()], ids=lambda m: m.name)
 def test_rivals_skip_the_neighbors_that_they_do_not_hear(method, faults):

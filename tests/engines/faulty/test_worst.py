@@ -44,17 +44,20 @@ def test_it_is_what_the_iterates_show(loss):
     assert run.records()[1]["worst"] == run.worst[1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["local", "local-heavy-ball"])
 @pytest.mark.parametrize("network", [gs.Network.grid(3, 4), gs.Network.cycle(12)], ids=lambda n: n.name)
-def test_outages_do_not_drive_answers_out_of_the_data(network):
+def test_outages_do_not_drive_answers_out_of_the_data(network, form):
     """20% loss and 12 outages; at once, the same outages amplify currents in circles."""
     events, rounds = outages(12, 12)
-    arguments = LOCAL, network, sensors(12), rounds, 4, 3, Faults(Loss(0.2), *events)
+    arguments = gs.AnytimeSDA(form), network, sensors(12), rounds, 4, 3, Faults(Loss(0.2), *events)
     slow = simulate_faulty(*arguments)
     assert slow.worst < 0.05
     assert simulate_faulty(*arguments, return_rate=0.0).worst > 10 * slow.worst + 0.2
     assert np.abs(slow.estimates - slow.target).max() < 1.0  # flows of the last outage still return
 
 
+@pytest.mark.slow
 def test_one_death_stays_within_the_range_of_the_data():
     """Half of all messages lost for long, then an agent dies: all others go straight to their own average."""
     network, observations = gs.Network.grid(4, 4), sensors(16)

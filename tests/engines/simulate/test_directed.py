@@ -90,6 +90,7 @@ def test_sums_and_weights_are_conserved():
     np.testing.assert_allclose((x / estimate).sum(axis=1), 12, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", DECAYS)
 @pytest.mark.parametrize("net", [ring(12), digraph(20, 0.1), digraph(20, 0.3, seed=1)], ids=repr)
 def test_in_the_end_there_is_no_bias(net, decay):
@@ -101,6 +102,7 @@ def test_in_the_end_there_is_no_bias(net, decay):
     assert slope > min(2 * decay, 10) - 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "factor"), [(ring(10), 1.5), (digraph(20, 0.3), 1.2)], ids=["ring", "digraph"]
 )

@@ -27,6 +27,7 @@ def registers_round_by_round(method, network, observations):
     return {name: np.array(values) for name, values in kept.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", [3, 19], ids=["agents side by side", "trials side by side"])
 @pytest.mark.parametrize("method", [gs.METHODS[n]() for n in gs.METHODS], ids=lambda m: m.name)
 def test_iterates_are_the_registers_after_every_round(method, trials, small):

@@ -39,6 +39,7 @@ def test_figure_at_small_size(figure, store):
     assert all(j.finding.measured and j.finding.reason for j in judged)
 
 
+@pytest.mark.slow
 def test_simulations_agree_with_exact_errors(store):
     """Of the marks in Figures 2 and 5, most lie within four standard errors of their line (fixed seed)."""
     for figure in (FIGURES[1], FIGURES[4]):

@@ -86,6 +86,7 @@ def test_new_runs_for_every_T_stop_early():
     assert 0.4 * truth < fresh < truth
 
 
+@pytest.mark.slow
 def test_batches_that_never_suffice_are_said_so():
     """On a long path the paper's batches of SSTM_sc leave more noise than eps, whatever the number of rounds."""
     common = {"graph": "path", "agents": 400, "spread": 1.0, "seed": 0}

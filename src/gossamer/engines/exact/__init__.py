@@ -2,12 +2,14 @@
 
 from gossamer.engines.exact.certificate import Certificate as Certificate
 from gossamer.engines.exact.certificate import certificate as certificate
-from gossamer.engines.exact.engine import analyzable as analyzable
-from gossamer.engines.exact.engine import evaluate as evaluate
-from gossamer.engines.exact.engine import exact as exact
-from gossamer.engines.exact.engine import weights as weights
+from gossamer.engines.exact.expected_error import analyzable as analyzable
+from gossamer.engines.exact.expected_error import evaluate as evaluate
+from gossamer.engines.exact.expected_error import exact as exact
+from gossamer.engines.exact.expected_error import weights as weights
+from gossamer.engines.exact.masking import mask_cost as mask_cost
 from gossamer.engines.exact.measure import Measure as Measure
 from gossamer.engines.exact.measure import integrate as integrate
+from gossamer.engines.exact.propagation import AverageSweeps as AverageSweeps
 from gossamer.engines.exact.propagation import Pass as Pass
 from gossamer.engines.exact.propagation import Runs as Runs
 from gossamer.engines.exact.propagation import Sweep as Sweep

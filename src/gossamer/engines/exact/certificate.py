@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossamer import checks
-from gossamer.engines.exact.engine import analyzable
+from gossamer.engines.exact.expected_error import analyzable
 from gossamer.engines.exact.propagation import propagate
 from gossamer.errors import InvalidInput
 from gossamer.facts import AVERAGING_BOUND, UnknownFacts
@@ -40,8 +40,8 @@ class Certificate:
 
     Examples
     --------
-    >>> found = gs.certificate(gs.Network.cycle(20), rounds=300)
-    >>> found.average * 300, found.gain < 1e-3
+    >>> certificate = gs.certificate(gs.Network.cycle(20), rounds=300)
+    >>> certificate.average * 300, certificate.gain < 1e-3
     (1.0606, True)
     """
 

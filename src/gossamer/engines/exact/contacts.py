@@ -7,16 +7,15 @@ agent and round, in which only this observation is nonzero, gives its share of t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gossamer import theory
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.exact.result import Exact
 from gossamer.engines.faulty import FaultySimulation
-from gossamer.engines.faulty.engine import simulate_faulty
+from gossamer.engines.faulty.faulty_simulation import simulate_faulty
 from gossamer.engines.horizons import horizons_of, passes
+from gossamer.engines.results import OneOrMore
 from gossamer.errors import Unsupported
 from gossamer.methods import Method
 from gossamer.networks import ChangingNetwork
@@ -77,22 +76,21 @@ class _Impulses(Observations):
 
 
 def exact_on_contacts(
-    method: Method, network: ChangingNetwork, observations: Observations, rounds: Any
-) -> Exact[Any, Any]:
+    method: Method, network: ChangingNetwork, observations: Observations, rounds: OneOrMore
+) -> Exact[OneOrMore, OneOrMore]:
     """Return the result of `gs.exact` on a changing network."""
     check_streams(network.agents, observations)
     horizons, one = horizons_of(rounds)
     distinct, position = np.unique(horizons, return_inverse=True)
     longest = int(distinct[-1])
-    contacts = np.concatenate([[0], network.edges_in(range(longest))[0]])[
-        1:
-    ]  # (T + 1,) number before each round
+    # (T + 1,) number of contacts before each round.
+    contacts = np.concatenate([[0], network.edges_in(range(longest))[0]])[1:]
     _check_size(network, longest, int(contacts[-1]))
     means = simulate_faulty(method, network, _Means(observations), distinct, 1, keep="errors", progress=False)
     variance = np.zeros((len(distinct), network.agents))
     for first in range(0, longest * network.agents, TOGETHER):
         count = min(TOGETHER, longest * network.agents - first)
-        run: FaultySimulation[Any, Any] = simulate_faulty(
+        run: FaultySimulation[OneOrMore, OneOrMore] = simulate_faulty(
             method,
             network,
             _Impulses(observations),
@@ -105,7 +103,10 @@ def exact_on_contacts(
         variance += count * run.per_agent
     samples, messages = _costs(method, network, distinct, contacts)
     noise = variance.sum(axis=1)
-    pick: Any = (lambda values: values[0].item()) if one else (lambda values: values[position])
+
+    def pick(values: AnyArray) -> OneOrMore:
+        return values[0].item() if one else values[position]
+
     return Exact(
         method=method,
         network=network,  # type: ignore[arg-type]

@@ -1,14 +1,14 @@
 r"""Exact expected errors where every round draws its own gossip matrix, independently of all other rounds.
 
-In random gossip, on networks whose edges are drawn anew in each round, and where messages are lost independently of
+In random gossip, on networks whose edges are drawn in each round, and where messages are lost independently of
 each other, the registers s of all agents follow a linear recursion with a random matrix :math:`L_t`. The squared error
 needs only their second moments, which follow a recursion of their own: with messages m of second moment
 :math:`M = E\,m m^\top`,
 
 .. math:: E\,L_t m\,(L_t m)^\top = E\,L_t M L_t^\top,
 
-which for each kind of draw is a sum over edges or pairs of edges, written down below. Streams are taken apart: the
-registers that the means alone would give, and those of the noise alone, which is independent from round to round.
+which for each kind of draw is a sum over edges or pairs of edges, given below. Streams are split into their means and
+their noise, which is independent from round to round; the registers are computed for each of the two separately.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from gossamer import theory
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact.result import Exact
 from gossamer.engines.horizons import horizons_of, passes
+from gossamer.engines.results import OneOrMore
 from gossamer.errors import Unsupported
 from gossamer.faults import Faults, Loss
 from gossamer.methods import Method, Table
@@ -52,10 +53,10 @@ class RandomExchange(ABC):
 
     @abstractmethod
     def moments(self, second: Floats) -> Floats:
-        """E L M L', for the second moments M (N, N) of what is multiplied by L."""
+        """Return E L M L' for the second moments M (N, N) of the vector that is multiplied by L."""
 
     def about_mean(self, second: Floats) -> Floats:
-        """The part of it that the expectation of L alone would give."""
+        """Return the part of it that is due to the expectation of L."""
         return np.asarray(self.mean @ (self.mean @ second.T).T)
 
 
@@ -79,7 +80,7 @@ class PairwiseDraw(RandomExchange):
 
 
 class BroadcastDraw(RandomExchange):
-    """One agent i at random, to which its neighbors move: row j of L is (e_j - e_i)'/2 for each neighbor j."""
+    """One agent i at random, toward which its neighbors move: row j of L is (e_j - e_i)'/2 for each neighbor j."""
 
     def __init__(self, network: Network) -> None:
         agents, edges = network.agents, network.edges
@@ -87,20 +88,20 @@ class BroadcastDraw(RandomExchange):
         self._linked = csr_array(self.mean != 0).astype(float)
         self._linked.setdiag(0.0)
         self._linked.eliminate_zeros()
-        self._common = (self._linked @ self._linked).toarray()  # how many neighbors two agents share
+        self._common = (self._linked @ self._linked).toarray()  # number of neighbors that two agents share
         self.messages = 2 * len(edges) / agents
 
     def moments(self, second: Floats) -> Floats:
         linked = self._linked
         near = csr_array(linked.multiply(second))
-        sender = linked @ diags_array(np.diag(second)) @ linked  # sums over the agents next to both
+        sender = linked @ diags_array(np.diag(second)) @ linked  # sums over the common neighbors
         return np.asarray(
             (self._common * second + (sender - near @ linked - linked @ near).toarray()) / (4 * len(second))
         )
 
 
 class LossDraw(RandomExchange):
-    """Each message is lost with a probability, independently; who does not hear a neighbor leaves it out."""
+    """Each message is lost independently with some probability; agents omit neighbors that they do not hear."""
 
     def __init__(self, network: Network, probability: float) -> None:
         gossip = csr_array(network.gossip)
@@ -120,10 +121,10 @@ class LossDraw(RandomExchange):
 
 
 class MatchingDraw(RandomExchange):
-    """All agents in pairs at random, of which each takes its mean; if their number is odd, one stays alone.
+    """Random pairs of all agents, which take the mean of their two values; if N is odd, one agent stays alone.
 
-    Two given agents meet with probability 1/n, n = N - 1 rounded up to odd, and so do, given that, two others with
-    probability 1/(n - 2). Summed over pairs of pairs this is a sum over all, less those that share an agent.
+    Two given agents meet with probability 1/n, where n = N - 1 rounded up to an odd number; given that, two others meet
+    with probability 1/(n - 2). The sum over pairs of pairs is a sum over all, minus those that share an agent.
     """
 
     def __init__(self, agents: int) -> None:
@@ -141,7 +142,7 @@ class MatchingDraw(RandomExchange):
         if agents <= 3:
             return np.asarray(same / (4 * odd))
         total = agents * np.eye(agents) - 1.0  # the sum of d d' over all pairs
-        # Pairs of pairs that share an agent s: sum_s K_s M K_s less twice those that are the same pair, with
+        # Pairs of pairs that share an agent s: sum_s K_s M K_s minus twice those that are the same pair, with
         # K_s = sum_j (e_s - e_j)(e_s - e_j)' over j != s.
         sharing = _stars(second) - 2 * same
         others = total @ second @ total - same - sharing
@@ -157,7 +158,7 @@ def _stars(second: Floats) -> Floats:
 
 
 class DropoutDraw(RandomExchange):
-    """Each edge is there with a probability, independently, with the Metropolis weights of the round's degrees.
+    """Each edge is present independently with some probability, with the Metropolis weights of the round's degrees.
 
     The weights of two edges depend on each other if they share an agent or if an edge joins them.
     """
@@ -195,7 +196,7 @@ class DropoutDraw(RandomExchange):
         return np.asarray(self.about_mean(second) + (self._ends.T @ between @ self._ends).toarray())
 
     def _dependent(self) -> tuple[Integers, Integers]:
-        """The pairs of edges, in both orders and with themselves, whose weights depend on each other."""
+        """Return the pairs of edges whose weights depend on each other, in both orders and including equal edges."""
         first, second = [], []
         for e, (i, j) in enumerate(self._pairs):
             near = {e, *self._around[i], *self._around[j]}
@@ -211,7 +212,7 @@ class DropoutDraw(RandomExchange):
         return np.array(first), np.array(second)
 
     def _together(self, some: list[int], square: bool = False) -> float:
-        """The expected product of the weights of some edges (one, perhaps squared, or two), 0 where one is missing."""
+        """Return the expected product of the weights of one or two edges, where a missing edge has weight 0."""
         ends = [self._pairs[e] for e in some]
         agents = sorted({i for pair in ends for i in pair})
         inner = [
@@ -220,7 +221,7 @@ class DropoutDraw(RandomExchange):
         degrees = {i: len(self._around[i]) for i in agents}
         for e in (*some, *inner):
             for i in self._pairs[e]:
-                degrees[i] -= 1  # what is left is a binomial number
+                degrees[i] -= 1  # the rest is a binomial number
         places = tuple((agents.index(i), agents.index(j)) for i, j in ends)
         total = 0.0
         for there in product((False, True), repeat=len(inner)):
@@ -236,8 +237,8 @@ class DropoutDraw(RandomExchange):
 def _product(
     alive: float, degrees: tuple[tuple[int, int], ...], pairs: tuple[tuple[int, int], ...], square: bool
 ) -> float:
-    """The expected product of 1/(1 + the larger degree) over `pairs` of agents with independent degrees, each its
-    least one and a binomial number of others."""
+    """Return the expected product of 1/(1 + the larger degree) over `pairs` of agents with independent degrees, each a
+    minimum plus a binomial number."""
     grids = np.ix_(*(np.arange(least, least + free + 1) for least, free in degrees))
     weights = [1.0 / (1.0 + np.maximum(grids[a], grids[b])) for a, b in pairs]
     value: Any = weights[0] ** 2 if square else weights[0] * (weights[1] if len(weights) > 1 else 1.0)
@@ -265,7 +266,7 @@ def _laplacian(agents: int, edges: Integers, weights: Floats) -> csr_array:
 
 
 def draw_of(method: Method, network: Network | ChangingNetwork, faults: Faults | None) -> RandomExchange:
-    """What a round draws at random; raises an error that says why there is no such draw."""
+    """Return what a round draws at random; raise an error if exact errors do not exist for it."""
     if network.agents > MOST_AGENTS:
         raise Unsupported(
             f"exact errors over random exchanges take N^2 numbers for each pair of registers, so they are for at most "
@@ -297,9 +298,9 @@ def exact_over_draws(
     method: Method,
     network: Network | ChangingNetwork,
     observations: Observations,
-    rounds: Any,
+    rounds: OneOrMore,
     faults: Faults | None = None,
-) -> Exact[Any, Any]:
+) -> Exact[OneOrMore, OneOrMore]:
     """Return the expected error over the streams and over everything that rounds draw at random."""
     horizons, one = horizons_of(rounds)
     distinct, order = np.unique(horizons, return_inverse=True)
@@ -338,14 +339,14 @@ def exact_over_draws(
 def _follow(
     table: Table, draw: RandomExchange, observations: Observations, ends: Integers
 ) -> tuple[Floats, Floats]:
-    """(H, N) each: expected squared errors of the means alone, and of the noise alone, after the rounds `ends`.
+    """Return (H, N) each: expected squared errors due to the means, and due to the noise, after the rounds `ends`.
 
-    What all agents see in common is not mixed, so it is followed by itself: its square would drown the rest.
+    What all means have in common is not affected by mixing, so it is followed separately: if it is large, its square
+    would cost the digits of the rest.
     """
     registers, agents = table.registers, observations.agents
-    expected = np.zeros(
-        (registers, agents, observations.components)
-    )  # of the means, less what they have in common
+    # The expected registers for the means, less what all means have in common.
+    expected = np.zeros((registers, agents, observations.components))
     common = np.zeros((registers, observations.components))
     steady, noisy = np.zeros((2, registers, registers, agents, agents))
     variance = observations.variance.sum(axis=1)
@@ -379,7 +380,7 @@ def _follow(
 
 
 def _bordered(moments: Floats, cross: Floats, own: Floats) -> Floats:
-    """The second moments (R + 1, R + 1, N, N) of the registers and the observation."""
+    """Return the second moments (R + 1, R + 1, N, N) of the registers and the observation."""
     registers = len(moments)
     whole = np.empty((registers + 1, registers + 1, *own.shape))
     whole[:registers, :registers] = moments
@@ -390,7 +391,7 @@ def _bordered(moments: Floats, cross: Floats, own: Floats) -> Floats:
 
 
 def _stepped(moments: Floats, step: Floats, sent: Floats, mixed: Floats, draw: RandomExchange) -> Floats:
-    """The second moments of the registers after a round, from those before it."""
+    """Return the second moments of the registers after a round, from those before it."""
     result = np.tensordot(step, np.tensordot(step, moments, (1, 1)), (1, 1))
     if not mixed.any() or not sent.any():
         return np.asarray(result)
@@ -401,6 +402,5 @@ def _stepped(moments: Floats, step: Floats, sent: Floats, mixed: Floats, draw: R
     quadratic = draw.moments(told)
     for k, m in product(range(len(mixed)), repeat=2):
         result[k, m] += mixed[m] * crossed[k] + mixed[k] * crossed[m].T + mixed[k] * mixed[m] * quadratic
-    return (
-        np.asarray(result + result.transpose(1, 0, 3, 2)) / 2
-    )  # rounding errors that are not symmetric would grow
+    # Asymmetric rounding errors would grow.
+    return np.asarray(result + result.transpose(1, 0, 3, 2)) / 2

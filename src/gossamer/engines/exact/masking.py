@@ -22,19 +22,21 @@ from gossamer.observations import Masked, incidence
 
 
 def mask_cost(method: Method, network: Network, streams: Masked, passes: Sequence[Pass]) -> Floats:
-    """Return (H,) what the masks add to the total error at every horizon of the passes."""
+    """Return (H,) the total error due to masks and noise at every horizon of the passes."""
     spectrum = decomposed(network, "exact errors with masks")
     energy = (streams.scales**2).sum() * _edge_energy(network, spectrum)
+    noise = np.full(len(energy), streams.components * streams.masks.noise**2)
     cost = np.empty(sum(len(part.which) for part in passes))
     for part in passes:
+        response, _ = part.propagate(spectrum.eigenvalues)
+        squares = response[..., 0] ** 2
         if streams.masks.refresh:
-            cost[part.which] = [
-                _refreshed(impulse_response(tabulate(method, network, end), spectrum)) @ energy
+            cost[part.which] = squares @ noise + [
+                _refreshed(impulse_response(tabulate(method, network, end), spectrum.eigenvalues)) @ energy
                 for end in part.ends.tolist()
             ]
         else:
-            response, _ = part.propagate(spectrum.eigenvalues)
-            cost[part.which] = response[..., 0] ** 2 @ energy
+            cost[part.which] = squares @ (energy + noise)
     return cost
 
 

@@ -46,12 +46,12 @@ class Measure:
         return np.stack([bias, noise @ self.power])
 
     def fit(self, passes: Sequence[Pass]) -> Measure:
-        """A measure that serves these passes: every full spectrum serves all."""
+        """Return a measure for these passes; a full spectrum is valid for all of them."""
         return self
 
     @property
     def average(self) -> Measure:
-        """The constant mode alone."""
+        """Return the measure of the constant mode."""
         return next(self.parts(1))
 
     def thinned(self, size: int) -> Measure:
@@ -86,9 +86,9 @@ class Sampled(Measure):
     Its weights have either sign. They integrate every polynomial of a degree below the number of nodes exactly.
     """
 
-    known: Floats  #: (G,) power that is known exactly
-    probes: Floats  #: (G, P) what every probe says of the rest
-    pilot: Floats  #: (G, P) the same for other probes, which say only how much probes differ
+    known: Floats  #: (G,) the part that is known exactly
+    probes: Floats  #: (G, P) the rest, according to each probe
+    pilot: Floats  #: (G, P) the same for the pilot, which only determines the spread of probes
     scales: Floats  #: (G, 2) the total signal, and the largest variance of an agent
 
     @np.errstate(over="ignore", invalid="ignore")  # a method may diverge
@@ -121,7 +121,7 @@ class Sampled(Measure):
             if count == 1:  # a form in random signs has at most the variance 2 |A|_F^2 <= 2 |A| trace A
                 uncertainty = uncertainty + np.sqrt(2 * largest * trace)
             else:
-                # All probes together count where they differ more than the pilot: few may have missed rare large ones.
+                # A larger spread of all probes together is used, because the pilot may have missed rare large ones.
                 spread = spread_of(np.concatenate([pilot, probes]))
                 spread = np.maximum(spread, spread_of(pilot)) if len(pilot) else spread
                 uncertainty = uncertainty + spread / np.sqrt(count)
@@ -130,7 +130,7 @@ class Sampled(Measure):
 
 
 ROUNDING = 2.0**-36
-"""Rounding errors of a bias, as a share of what it would be if all modes had the largest response."""
+"""Rounding error of a bias, relative to the bias if all modes had the largest response."""
 
 
 def spread_of(probes: Floats) -> Floats:

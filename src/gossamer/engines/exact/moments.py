@@ -5,13 +5,13 @@ t_j = T_j(S) x, one product with the matrix gives two moments,
 
     t_{j+1} = 2 S t_j - t_{j-1}        mu_{2j} = 2 t_j't_j - mu_0        mu_{2j+1} = 2 t_{j+1}'t_j - mu_1.
 
-The recursion is stable, and it can go on where more moments are needed.
+The recursion is stable, and it can be continued if more moments are needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,10 +19,11 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from gossamer.arrays import AnyArray, Floats
 from gossamer.networks.links import Links
-from gossamer.numerics.compiling import reassociated
+from gossamer.numerics.compiling import compiled, reassociated
 from gossamer.numerics.threads import spread
+from gossamer.numerics.vectors import ROW, add_product, add_scaled, clear_row, scratch, store_row
 
-PANEL = 8
+PANEL = ROW
 """Vectors that share a pass over the matrix."""
 
 ALONE = 2**17
@@ -37,7 +38,7 @@ NEAR = 2**12
 
 
 class Interval(NamedTuple):
-    """Where the spectrum is, the constant mode aside."""
+    """The interval of the spectrum without the constant mode."""
 
     low: float
     high: float
@@ -90,37 +91,51 @@ def _order(links: Links) -> AnyArray:
     return np.asarray(reverse_cuthill_mckee(pattern, symmetric_mode=True))
 
 
-def _make_step(width: int) -> Any:
-    """Build one step of the recursion for `width` vectors, a constant of the compiled function."""
-
-    @reassociated
-    def step(
-        operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
-    ) -> None:
-        starts, neighbors, codes, weights, own, _ = operator
-        mixed = np.empty(width)
-        sums = np.zeros((2, width))
-        for i in range(own.size):
-            for k in range(width):
-                mixed[k] = own[i] * current[i, k] - previous[i, k]
-            for e in range(starts[i], starts[i + 1]):
-                weight = weights[codes[e]]
-                j = neighbors[e]
-                for k in range(width):
-                    mixed[k] -= weight * current[j, k]
-            for k in range(width):
-                previous[i, k] = mixed[k]
-                sums[0, k] += mixed[k] * current[i, k]
-                sums[1, k] += mixed[k] * mixed[k]
-            if filtered.size > 0:
-                for k in range(width):
-                    filtered[i, k] += scale * mixed[k]
-        dots[:] = sums
-
-    return step
+@reassociated
+def _step_alone(
+    operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
+) -> None:
+    """One step of the recursion for one vector."""
+    starts, neighbors, codes, weights, own, _ = operator
+    first, second = 0.0, 0.0
+    for i in range(own.size):
+        mixed = own[i] * current[i, 0] - previous[i, 0]
+        for e in range(starts[i], starts[i + 1]):
+            mixed -= weights[codes[e]] * current[neighbors[e], 0]
+        previous[i, 0] = mixed
+        first += mixed * current[i, 0]
+        second += mixed * mixed
+        if filtered.size > 0:
+            filtered[i, 0] += scale * mixed
+    dots[0, 0], dots[1, 0] = first, second
 
 
-_step_alone, _step_panel = _make_step(1), _make_step(PANEL)
+@compiled
+def _step_panel(
+    operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
+) -> None:
+    """The same for a row of vectors."""
+    starts, neighbors, codes, weights, own, _ = operator
+    mixed, first, second = scratch(current), scratch(current), scratch(current)
+    clear_row(first)
+    clear_row(second)
+    for i in range(own.size):
+        clear_row(mixed)
+        add_scaled(mixed, -1.0, previous, i)
+        add_scaled(mixed, own[i], current, i)
+        for e in range(starts[i], starts[i + 1]):
+            add_scaled(mixed, -weights[codes[e]], current, np.intp(neighbors[e]))
+        store_row(mixed, previous, i)
+        add_product(first, mixed, current, i)
+        add_product(second, mixed, previous, i)
+        if filtered.size > 0:
+            total = scratch(filtered)
+            clear_row(total)
+            add_scaled(total, 1.0, filtered, i)
+            add_scaled(total, scale, previous, i)
+            store_row(total, filtered, i)
+    store_row(first, dots, 0)
+    store_row(second, dots, 1)
 
 
 @reassociated
@@ -154,7 +169,7 @@ class Panel:
         self.moments = np.empty((0, self.count))
 
     def extend(self, steps: int, coefficients: Floats | None = None) -> Floats:
-        """Go on until `steps` products are done, which give the moments up to degree 2 steps.
+        """Continue until `steps` products are done, which give the moments up to degree 2 steps.
 
         Return (N, k) sum_j coefficients_j T_j(S) x over j = 1 .. steps; of a panel that has just begun.
         """

@@ -50,13 +50,13 @@ def per_agent_errors(
 
 
 def _unequal_variances(table: Table, network: Network, spectrum: Spectrum, total: Floats) -> Floats:
-    """Different noise at different agents couples the modes: sum_t g_t(m) g_t(m') is all that is needed."""
+    """Return the variances if agents have different noise, which couples the modes by sum_t g_t(m) g_t(m')."""
     if network.agents > DENSE_LIMIT:
         raise Unsupported(
             f"errors per agent with unequal variances are computed for at most {DENSE_LIMIT} agents, "
             f"but this network has {network.agents}; gs.simulate gives them by sampling"
         )
-    scaled = impulse_response(table, spectrum) * table.noise_scale[:, None]
+    scaled = impulse_response(table, spectrum.eigenvalues) * table.noise_scale[:, None]
     basis = spectrum.analyze(np.eye(network.agents)).conj().T
     coupling = basis.conj().T @ (total[:, None] * basis)
     return np.real(

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossamer.arrays import AnyArray, Floats, Integers
+from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.exact import recursions, windows
 from gossamer.engines.horizons import check_table, passes
 from gossamer.methods import Method, Table, tabulate
 from gossamer.networks import Network
 from gossamer.networks.spectrum import Spectrum
+from gossamer.numerics.vectors import Untyped
 from gossamer.observations import Observations
 
 if TYPE_CHECKING:
     from gossamer.engines.exact.measure import Measure
 
-_forward: Any = recursions.forward
-_backward: Any = recursions.backward
-_backward_runs: Any = recursions.backward_runs
-_windowed: Any = windows.windowed
-_averaged: Any = windows.averaged
-_sweep: Any = recursions.sweep
+_forward: Untyped = recursions.forward
+_backward: Untyped = recursions.backward
+_backward_runs: Untyped = recursions.backward_runs
+_windowed: Untyped = windows.windowed
+_averaged: Untyped = windows.averaged
+_sweep: Untyped = recursions.sweep
 
 
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
@@ -40,10 +42,10 @@ def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floa
     return np.moveaxis(result[:2], 0, 2), result[2]
 
 
-def impulse_response(table: Table, spectrum: Spectrum) -> Floats:
-    """(T, modes): the weight of round t's observation in the final estimate."""
-    weights = np.empty((table.rounds, len(spectrum.eigenvalues)))
-    _backward(spectrum.eigenvalues, table, weights)
+def impulse_response(table: Table, eigenvalues: Floats) -> Floats:
+    """(T, modes): the weight of round t's observation in the final estimate, for each eigenvalue of the network."""
+    weights = np.empty((table.rounds, len(eigenvalues)))
+    _backward(eigenvalues, table, weights)
     return weights
 
 
@@ -52,7 +54,7 @@ class Pass:
     """Horizons that one pass over the rounds of a table serves: read its estimate after each of `ends` rounds."""
 
     table: Table
-    which: Integers  #: (H,) positions among all horizons that were asked for
+    which: Integers  #: (H,) positions among all requested horizons
     ends: Integers  #: (H,) ascending
 
     @property
@@ -80,7 +82,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class WindowedPass(Pass):
-    """The same where the answer after `ends` rounds is the mean since `starts` of what `register` sums up."""
+    """The same for answers that are the mean, from `starts` to `ends`, of the quantity that `register` sums up."""
 
     starts: Integers  #: (H,)
     register: int
@@ -98,10 +100,10 @@ class WindowedPass(Pass):
 
 @dataclass(frozen=True)
 class Runs(Pass):
-    """Variants of a method, whose tables of `rounds` rounds each follow one another; all are read at their end.
+    """Variants of a method, whose tables of `rounds` rounds each are concatenated; all are read at their end.
 
-    With `starts`, which ascend, the answers are the means since each of these of what `register` sums up: a row for
-    every run and every start. Then the rounds of a run are all alike, and the table holds one of each.
+    With ascending `starts`, the answers are the means, since each start, of the quantity that `register` sums up: a row
+    for every run and every start. All rounds of a run are then identical, and the table contains one for each run.
     """
 
     rounds: int
@@ -151,7 +153,7 @@ def _windows(starts: Integers, ends: Integers) -> windows.Windows:
 
 
 def _distinct(times: Integers) -> Integers:
-    """The different ones in ascending order; counting is faster than sorting a million."""
+    """Return the distinct values in ascending order; counting is faster than sorting a million."""
     return np.flatnonzero(np.bincount(times))
 
 
@@ -188,12 +190,19 @@ def one_pass(method: Method, network: Network, first: int = 1) -> bool:
     return method.averages_since(first) is not None and len(trajectory(method, network, some)) == 1
 
 
+FORGOTTEN = 1e-20
+"""A register counts as independent of a past that is multiplied by less than this."""
+
+LONGEST_MEMORY = 2**13
+"""Largest number of rounds within which independence is sought in order to skip rounds."""
+
+
 class Sweep:
     """The errors of an `anytime` method after every number of rounds, a block of rounds at a time."""
 
     def __init__(self, method: Method, network: Network, over: Measure) -> None:
-        self.method, self.network, self.rounds = method, network, 0
-        width = recursions.PANEL
+        self.method, self.network, self.over, self.rounds = method, network, over, 0
+        width = min(recursions.PANEL, len(over.nodes))
         panels = -(-len(over.nodes) // width)
 
         def laid(values: Floats) -> Floats:
@@ -213,22 +222,112 @@ class Sweep:
         size = len(method.State._fields)
         shapes = ((2, 2, size), (size, size), (size, size), (size,), (size, size))
         self._moments = recursions.RegisterMoments(*(np.zeros((panels, *shape, width)) for shape in shapes))
+        self._mixed, self._uses = np.zeros(size, bool), np.zeros((size, size), bool)  # by any round so far
 
     def block(self, rounds: int) -> tuple[Floats, Floats]:
         """Bias and variance after each of the next `rounds` rounds, an even number."""
         stop = self.rounds + rounds
         piece = tabulate(self.method, self.network, stop, piece=slice(self.rounds, stop))
         bias, variance = _sweep(self._moments, piece, self.rounds, self._weights)
+        self._mixed = self._mixed | piece.step_mixed.any(axis=0)
+        self._uses = self._uses | piece.step_state.any(axis=0)
         self.rounds = stop
         return np.maximum(bias, 0.0), variance
 
+    def copy(self) -> Sweep:
+        """Return a sweep that continues from the same round."""
+        other = copy(self)
+        other._moments = recursions.RegisterMoments(*(array.copy() for array in self._moments))
+        return other
+
+    @property
+    def influenced(self) -> Booleans:
+        """(R,) whether messages of neighbors have reached a register in the rounds so far."""
+        influenced = self._mixed
+        for _ in influenced:
+            influenced = influenced | (self._uses & influenced).any(axis=1)
+        return influenced
+
+    def memory(self, rounds: int, influenced: Booleans) -> int | None:
+        """Return how many of the last rounds before `rounds`, an even number, determine the influenced registers in all
+        modes but the constant one; None if more than `LONGEST_MEMORY`."""
+        before = max(0, rounds - LONGEST_MEMORY)
+        piece = tabulate(self.method, self.network, rounds, piece=slice(before, rounds))
+        registers = np.flatnonzero(influenced)
+        ahead = np.repeat(np.eye(len(registers))[..., None], len(self.over.nodes) - 1, axis=2)
+        for t in range(piece.rounds - 1, -1, -1):
+            mixed = np.outer(piece.step_mixed[t, registers], piece.message_state[t, registers])
+            step = piece.step_state[t][np.ix_(registers, registers)][..., None]
+            ahead = np.einsum("ijg,jkg->ikg", ahead, step + mixed[..., None] * self.over.nodes[1:])
+            passed = piece.rounds - t
+            if passed % 256 == 0:
+                left = float(np.abs(ahead).max(initial=0.0))
+                if left < FORGOTTEN:
+                    return passed
+                if not left ** (LONGEST_MEMORY / passed) < FORGOTTEN:
+                    return None
+        return None
+
+    def resume(self, average: Sweep, influenced: Booleans) -> None:
+        """Continue after the rounds of a sweep of the constant mode, as if the influenced registers were zero.
+
+        The others are the same in all modes. After as many rounds as `memory` says, all registers are right.
+        """
+        own, m, known = ~influenced, self._moments, average._moments
+        both = np.outer(own, own)
+        m.mean[:], m.cov[:] = 0.0, 0.0
+        m.mean[:, 0][:, :, own] = known.mean[:, 0][:, :, own]
+        m.cov[:, both] = known.cov[:, both]
+        m.mean[0, ..., 0], m.cov[0, ..., 0] = known.mean[0, ..., 0], known.cov[0, ..., 0]
+        self.rounds = average.rounds
+
+
+class AverageSweeps:
+    """The error in the network's average alone, a lower bound on the total error, after every number of rounds."""
+
+    def __init__(self, sweep: Sweep, reach: int) -> None:
+        self.sweeps, self.reach = [sweep], reach  # at the beginning of every block
+        self.errors, self.useful = np.empty(0), True
+
+    def leap(self, going: Sweep, target: float, least: int) -> int:
+        """Move the sweep `going` to the next rounds that may meet the target, if these are at least `least` further on.
+
+        Return the number of rounds that it has done then.
+        """
+        length = going.rounds
+        start = (self._first(target, length) - 1) // 2 * 2
+        if not self.useful or start < length + least:
+            return length
+        influenced = self.sweeps[-1].influenced
+        memory = going.memory(start, influenced)
+        self.useful = memory is not None
+        if memory is None or start - memory <= length:
+            return length
+        last = [sweep for sweep in self.sweeps if sweep.rounds <= start - memory][-1].copy()
+        if more := start - memory - last.rounds:
+            last.block(more)
+        going.resume(last, influenced)
+        going.block(memory)
+        return start
+
+    def _first(self, target: float, length: int) -> int:
+        """The smallest number of rounds above `length` that may meet the target; 0 if there is none."""
+        while True:
+            good = np.flatnonzero(self.errors[length:] <= target)
+            rounds = min(2**16, (self.reach - len(self.errors)) // 2 * 2)
+            if good.size or not rounds:
+                return length + 1 + int(good[0]) if good.size else 0
+            self.sweeps.append(self.sweeps[-1].copy())
+            bias, variance = self.sweeps[-1].block(rounds)
+            self.errors = np.append(self.errors, bias + variance)
+
 
 def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
-    """A table that sums what `table` averages from round `since` on, and the register that holds the sum.
+    """Return a table that sums the quantity which `table` averages from round `since` on, and the register of the sum.
 
-    None unless that is what it does, in each of its runs of `rounds` rounds: its estimate is one register that nothing
-    else uses, the running mean s <- s + (z - s)/(t - since + 1) of what the other registers and the observation give,
-    and the rounds are otherwise all alike.
+    Return None unless the table has this form in each of its runs of `rounds` rounds: its estimate is one register that
+    nothing else uses, the running mean s <- s + (z - s)/(t - since + 1) of a combination z of the other registers and
+    the observation, and the rounds are otherwise identical.
     """
     register = _estimate_register(table)
     if register is None or not _alike_but(table, register, rounds):
@@ -237,7 +336,7 @@ def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
     factors = np.column_stack(
         [table.step_state[:, register], table.step_observation[:, register], table.step_mixed[:, register]]
     ).reshape(-1, rounds, table.registers + 2)
-    given = factors[:, since : since + 1].copy()  # z: what the first round of the mean adds to it
+    given = factors[:, since : since + 1].copy()  # z: what the first round adds to the mean
     given[..., register] = 0.0
     share = 1.0 / np.arange(1, rounds - since + 1)[:, None]
     mean = share * given
@@ -270,7 +369,7 @@ def _estimate_register(table: Table) -> int | None:
 
 
 def _alike_but(table: Table, register: int, rounds: int) -> bool:
-    """Whether all rounds of a run do the same, but for `register`, and each updates every other one with `mixed`."""
+    """Whether all rounds of a run are identical, except for `register`, and each updates all others with `mixed`."""
     others = np.arange(table.registers) != register
     used = (
         table.message_state,
@@ -285,13 +384,13 @@ def _alike_but(table: Table, register: int, rounds: int) -> bool:
 
 
 BLOCK = 2**22
-"""Numbers of a block of means that are brought to the modes at once."""
+"""Size of a block of means that is transformed to the modes at once."""
 
 
 def _registers(
     table: Table, spectrum: Spectrum, observations: Observations, times: set[int]
 ) -> Iterator[tuple[int, AnyArray]]:
-    """(t, registers (R, modes, n)) after each of `times` rounds: expected values, mode by mode."""
+    """Yield (t, registers (R, modes, n)) after each of `times` rounds: expected values, mode by mode."""
     eigenvalues = spectrum.eigenvalues[:, None]
     state: AnyArray = np.zeros((table.registers, len(eigenvalues), observations.components))
     last, length = max(times), max(1, BLOCK // observations.mean.size)

@@ -34,10 +34,10 @@ class Exact(StreamResult[Rounds, Value]):
 
     Examples
     --------
-    >>> found = gs.exact("dsg", gs.Network.cycle(6), gs.Gaussian(np.zeros(6)), rounds=[10, 100])
-    >>> found.bias + found.variance == found.total_error
+    >>> result = gs.exact("dsg", gs.Network.cycle(6), gs.Gaussian(np.zeros(6)), rounds=[10, 100])
+    >>> result.bias + result.variance == result.total_error
     array([ True,  True])
-    >>> found.messages
+    >>> result.messages
     array([ 120, 1200])
     """
 
@@ -46,7 +46,7 @@ class Exact(StreamResult[Rounds, Value]):
     uncertainty: Value
     samples: Value
     messages: Value
-    agent_errors: Floats | None = None  #: `per_agent`, where the engine has found it already
+    agent_errors: Floats | None = None  #: `per_agent`, if the engine has already computed it
 
     columns = ("bias", "variance", "uncertainty", "samples", "messages")
 

@@ -11,12 +11,11 @@ modes dominate it, the probes vary a lot: then an orthonormal basis Q of the sub
 applying A to random vectors (as in Hutch++, Meyer et al. 2021), trace(Q'A Q) is computed exactly, and only the rest is
 sampled.
 
-How many probes are needed for a standard error of 1% of the total error is decided from how much the probes of a pilot
-differ, and the standard error is computed from the same number. The pilot is not part of the mean, so the mean's error
-is independent of both, whatever the distribution of a probe is: the two-stage rule of Stein (1945). If the differences
-of the probes in the mean decided, as they seem natural to do, the standard error would be too small: sampling would
-stop where they happen to be small. Where all probes together differ more than the pilot, they count: that is never
-less.
+The number of probes needed for a standard error of 1% of the total error is determined from the spread of the probes of
+a pilot, and so is the standard error. The pilot is not part of the mean, so the error of the mean is independent of
+both, whatever the distribution of a probe: this is the two-stage rule of Stein (1945). If the spread of the probes in
+the mean were used instead, the standard error would be too small, because sampling would stop where the spread happens
+to be small. If all probes together have a larger spread than the pilot, the larger spread is used.
 
 If T is large, fewer moments suffice: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
 and v are computed before the moments. So no slow mode is missed, for any spectrum.
@@ -63,8 +62,8 @@ LARGE = 2**13
 MANY_PROBES = 64
 """If more probes than this seem to be needed, slow modes are deflated first.
 
-This is decided by the probes themselves, because keeping a pilot only if its variance is small would give too small a
-standard error. Later on, for other horizons, the pilot decides, but only if it requires four times as many.
+The probes themselves decide this, because keeping a pilot only if its variance is small would make the standard error
+too small. Later, for other horizons, the pilot decides, but only if it requires four times as many probes.
 """
 
 BOUND = 16
@@ -105,16 +104,16 @@ class Sampler:
         self.random = np.random.default_rng(0)
         self.basis = np.empty((network.agents, 0))  # Q
         self.probes: list[Panel] = []
-        self.pilot: list[Panel] = []  # once there is one, it is kept, whatever it says
-        self.taken: list[Panel] = []  # of the vectors of the basis
+        self.pilot: list[Panel] = []  # once there is a pilot, it is kept
+        self.taken: list[Panel] = []  # moments of the vectors of the basis
         self.count = self.columns = 0
 
     @cached_property
     def interval(self) -> Interval:
-        """A little more than from lambda_2 to lambda_max, which are known to some digits."""
+        """An interval slightly larger than [lambda_2, lambda_max], which are known to a few digits."""
         try:
             low = 0.98 * self.network.lambda_2
-        except Unsupported:  # it did not converge: then from 0, which takes more moments
+        except Unsupported:  # lambda_2 did not converge; starting at 0 takes more moments
             low = 0.0
         return Interval(low, self.network.lambda_max * (1 + 1e-9))
 
@@ -131,7 +130,7 @@ class Sampler:
         return panels_of(self.operator, self.interval, vectors)
 
     def fit(self, passes: Sequence[Pass]) -> Sampled:
-        """A measure with which the standard error after all horizons of the passes is small."""
+        """Return a measure with which the standard error is small for all horizons of the passes."""
         if not self.probes and self.variance.any():
             if self.network.agents >= LARGE:
                 self.add_probes(1)
@@ -165,7 +164,7 @@ class Sampler:
         self.add_probes(PANEL)
 
     def measure(self, degree: int) -> Sampled:
-        """The measure for polynomials of this degree, with the probes that there are."""
+        """Return the measure for polynomials of this degree, from the current probes."""
         size = degree + 1
         groups = (self.signals, self.taken, self.probes, self.pilot)
         moments = moments_of([panel for group in groups for panel in group], degree)
@@ -197,19 +196,19 @@ class Sampler:
         return np.asarray(signs - self.basis @ (self.basis.T @ signs))
 
     def _seen(self, vectors: Floats) -> Floats:
-        """What the modes other than the constant one see of vectors of unit noise."""
+        """Return vectors of unit noise, scaled by the standard deviations and without their constant mode."""
         noise = self.deviation * vectors
         return np.asarray(noise - noise.mean(axis=0))
 
     def _room(self) -> int:
-        """Vectors that can be taken out."""
+        """Number of vectors that can be deflated."""
         count = min(DEFLATED, 2**24 // self.network.agents, self.network.agents // 2 - self.basis.shape[1])
         return count if count >= PANEL else 0
 
     def deflate(self, noise: Floats) -> None:
-        """Take out what a noise gain, given at the nodes, is largest on, and begin with fresh probes."""
+        """Deflate the subspace on which a noise gain, given at the nodes, is largest, and start with fresh probes."""
         count = self._room()
-        # Polynomials of this degree tell the slow modes apart; they need not be those of the noise gain.
+        # Polynomials of this degree separate the slow modes; they need not be those of the noise gain.
         degree = min(len(noise) // 2, FILTER * self.interval.steps)
         coefficients = _coefficients(noise)[: degree + 1] * jackson(degree + 1)
         start = self._seen(self._random_signs(count))
@@ -222,7 +221,7 @@ class Sampler:
         self._begin()
 
     def degree(self, passes: Sequence[Pass]) -> int:
-        """The least degree whose moments suffice for all horizons of the passes."""
+        """Return the smallest degree whose moments suffice for all horizons of the passes."""
         full = 2 * max(int(run.ends[-1]) for run in passes)
         low, high = self.interval
         size = max(64, 2 ** math.ceil(math.log2(8 * math.sqrt(high / low)))) if low else full
@@ -230,7 +229,7 @@ class Sampler:
         integral = integrate(passes, self.network, self.observations, self.average)
         allowed = TRUNCATION * (integral.bias + integral.variance)
         while True:
-            size = min(size, full + 1)  # with that many nothing is aliased
+            size = min(size, full + 1)  # enough to avoid aliasing
             enough = 0
             for run in passes:
                 response, noise = run.propagate(self.interval.nodes(size))
@@ -247,7 +246,7 @@ class Sampler:
 
 
 def _excess(over: Sampled, passes: Sequence[Pass], gains: Sequence[tuple[Floats, Floats]]) -> Floats:
-    """(H,) standard errors as multiples of what they may be, in the order of the passes."""
+    """Return (H,) standard errors as multiples of their limits, in the order of the passes."""
     excess = []
     for run, (response, noise) in zip(passes, gains, strict=True):
         bias, variance, uncertainty = over.integral(over.sums(response, noise, run.ends))
@@ -257,12 +256,12 @@ def _excess(over: Sampled, passes: Sequence[Pass], gains: Sequence[tuple[Floats,
 
 
 def measures(network: Network, observations: Observations) -> Measure | Sampler:
-    """What gives the measure for passes (`fit`): the full spectrum, where there is one, or a sampler."""
+    """Return the object that provides measures (`fit`): the full spectrum if there is one, otherwise a sampler."""
     return Sampler(network, observations) if network.spectrum is None else measure(network, observations)
 
 
 def _coefficients(values: Floats) -> Floats:
-    """The coefficients of the Chebyshev polynomials in functions with these values at the nodes (the last axis)."""
+    """Return the Chebyshev coefficients of functions with these values at the nodes (the last axis)."""
     coefficients = scipy.fft.dct(values, type=2) / values.shape[-1]
     coefficients[..., 0] /= 2
     return np.asarray(coefficients)

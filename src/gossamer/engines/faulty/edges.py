@@ -40,9 +40,9 @@ class Size(NamedTuple):
 
 
 class Edges(Protocol):
-    """The edges of one run of rounds, asked for from the first round to the last."""
+    """The edges of one run of rounds, requested from the first round to the last."""
 
-    at_once: int  #: the most rounds to ask for at once
+    at_once: int  #: largest number of rounds to request at once
 
     @property
     def low(self) -> Integers:
@@ -53,23 +53,23 @@ class Edges(Protocol):
         """(P,) the other end."""
 
     def during(self, rounds: range) -> EdgeList:
-        """The edges of these rounds, which are of one phase and follow those asked for before."""
+        """Return the edges of these rounds, which belong to one phase and follow the previous ones."""
 
     def turns(self, round: int) -> Integers:
-        """(P,) how often each edge could be used before `round`, by which the silence of neighbors is counted."""
+        """Return (P,) how often each edge could be used before `round`, which measures the silence of neighbors."""
 
     def parts(self, alive: Booleans) -> int:
         """Return the number of disconnected parts of the live agents."""
 
     def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
-        """Before `round`, take back the slots of edges that need none: down, and both ends agree on the `flow`.
+        """Before `round`, free the slots of edges that are down and whose two ends have the same flow.
 
-        `flow` is the slot of that register in the ledgers; None: all ends agree.
+        `flow` is the slot of the flow in the ledgers; None means that all ends agree.
         """
 
 
 class SteadyEdges:
-    """Those of a network that does not change; an edge that is cut, or whose agent is dead, is not there."""
+    """The edges of a fixed network; edges that are cut, or whose agent is dead, are absent."""
 
     at_once = 1 << 20
 
@@ -110,17 +110,17 @@ class SteadyEdges:
 
 
 class ChangingEdges:
-    """Those of a changing network, with the Metropolis weights of the round.
+    """The edges of a changing network, with the Metropolis weights of the round.
 
-    window  how many rounds an edge counts in the degrees after it was last there
-    folds   whether an edge whose two ends agree may lose its slot when it is down: their registers hold its flow
+    window  number of rounds for which an edge counts in the degrees after it was last present
+    folds   whether an edge that is down, and whose ends agree, may lose its slot: their registers hold its flow
     """
 
     def __init__(
         self, network: ChangingNetwork, faults: Faults, size: Size, window: int, folds: bool
     ) -> None:
         self.network, self.faults, self.folds = network, faults, folds
-        self._looked = 0  # edges that were last there before this round have been looked at
+        self._looked = 0  # edges that were last present before this round have been processed
         self.at_once = max(4, min(128, _AHEAD // max(size.usual, 1)))
         self._book = _empty_book(max(16, size.slots), network.agents, window)
 

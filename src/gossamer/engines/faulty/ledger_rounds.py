@@ -11,7 +11,7 @@ import numpy as np
 from gossamer.arrays import Flags, Floats, Integers
 from gossamer.engines.faulty.memory import EdgeList, LedgerMemory, LedgerTable, Rules
 from gossamer.faults.link_draws import ChainDraws, fill_link, recall_states
-from gossamer.methods.ledger import COMPARED, DROPPED, NEW
+from gossamer.methods.ledger import COMPARED, DROPPED, NEW, QUIET
 from gossamer.numerics.compiling import compiled
 
 STRETCH = 4096
@@ -241,9 +241,16 @@ def _exchange(
                 begins = theirs == DROPPED or memory.standing[low + side, b] == DROPPED
                 if not rules.changing and mine == NEW and theirs == NEW:
                     begins = turn - born > rules.silence
+                heard = memory.last_heard[low + side, b]
+                if heard < born:
+                    heard = born - 1
                 if arrived[side, b] and begins:
                     memory.begun[low + side, b] = t
+                if arrived[side, b] and (begins or unheard > 1 or heard < turn - 1):
+                    memory.calm[low + side, b] = t + QUIET
                 row[side, b] = t - memory.begun[low + side, b]
+                if t < memory.calm[low + side, b]:
+                    row[side, b] += rules.after_loss
         for c in range(components):
             for b in range(trials):
                 difference[b] = edges.weight[k] * (messages[ends[0], c, b] - messages[ends[1], c, b])

@@ -1,4 +1,4 @@
-"""What the compiled loop of a network with faults reads and writes: edges, tables, memory, phases and rules."""
+"""The arguments of the compiled loop of a network with faults: edges, tables, memory, phases and rules."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class EdgeList(NamedTuple):
     own: Integers  #: (2E,)
     start: Integers  #: (rounds,)
     stop: Integers  #: (rounds,)
-    edge: Integers  #: which edges are there
-    turn: Integers  #: how often each was there before; empty if that is the number of the round
+    edge: Integers  #: the edges that are present
+    turn: Integers  #: how often each was present before; empty if that is the number of the round
     fresh: Flags  #: whether each was down before, so that its momentum is gone; empty if none ever is
     weight: Floats  #: -L_ij of each
 
@@ -45,18 +45,17 @@ class LedgerTable(NamedTuple):
 
 
 class LedgerMemory(NamedTuple):
-    """All that a block of B trials carries from round to round (n components, R registers, Q on edges)."""
+    """The state of a block of B trials (n components, R registers, Q on edges)."""
 
     registers: Floats  #: (N, R, n, B); those of the ledger are sums over the agent's links (changing: the flow alone)
     ledgers: Floats  #: (2E, Q, n, B)
-    last_heard: NDArray[
-        np.int32
-    ]  #: (2E, B) the last turn in which a message arrived; -1 - k: none since turn k
-    returning: (
-        Floats  #: (N, Q, n, B) what is left of the flows of the edges that an agent has dropped; or empty
-    )
+    #: (2E, B) the last turn in which a message arrived; -1 - k if none arrived since turn k
+    last_heard: NDArray[np.int32]
+    #: (N, Q, n, B) the remaining flows of the edges that an agent has dropped; or empty
+    returning: Floats
     standing: Flags  #: (2E, B) of the end's ledger: NEW, COMPARED or DROPPED
     begun: NDArray[np.int32]  #: (2E, B) the round in which the end began its ledger with zero flow
+    calm: NDArray[np.int32]  #: (2E, B) the round from which the end takes the method's own step again
     echoed: Flags  #: (2E, B) whether the other end has ever echoed a message since this one began
     chains: Flags  #: (K, 2E, B) states of the random link faults
     heard: Flags  #: (4, 2E, B) which messages of four rounds arrive
@@ -67,7 +66,7 @@ class LedgerMemory(NamedTuple):
     born: Integers  #: (2E,) the turn in which the link's receiver began, came back, or dropped the edge
 
     def with_room(self, links: int) -> LedgerMemory:
-        """The same with room for this many links."""
+        """Return the same state with space for this many links."""
         if links <= len(self.born):
             return self
         sizes = {"chains": 1, "heard": 1} | dict.fromkeys(
@@ -83,10 +82,12 @@ class LedgerMemory(NamedTuple):
         return self._replace(**larger)
 
     def clear(self, links: Integers) -> None:
-        """Forget all about these links."""
+        """Reset the state of these links."""
         self.ledgers[links] = 0.0
         self.last_heard[links] = self.filled[links] = -1
-        self.standing[links] = self.echoed[links] = self.born[links] = self.begun[links] = 0
+        self.standing[links] = self.echoed[links] = self.born[links] = self.begun[links] = self.calm[
+            links
+        ] = 0
 
 
 class Phase(NamedTuple):
@@ -108,3 +109,4 @@ class Rules(NamedTuple):
     folds: bool  #: a flow that both ends agree on is forgotten when its edge goes down: registers hold it
     reliable: bool  #: edges come and go, but no message is lost and no agent dies: both ends always agree
     return_rate: float  #: the factor per round by which the flows of dropped edges return
+    after_loss: int  #: by how many rows of the table the step of an edge is later after a loss

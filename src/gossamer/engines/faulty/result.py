@@ -10,6 +10,7 @@ import numpy as np
 
 from gossamer.arrays import Booleans, Floats
 from gossamer.engines.results import Rounds, TrialResult, Value
+from gossamer.faults import Faults
 from gossamer.networks import ChangingNetwork
 
 
@@ -53,7 +54,7 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     parts: Rounds
     rule: str
     worst: Value
-    lossy: bool = False  #: whether messages were lost at random
+    faults: Faults  #: the simulated faults
 
     columns: ClassVar[tuple[str, ...]] = ("stderr", "trials", "worst")
     shown: ClassVar[Sequence[str]] = (
@@ -79,8 +80,8 @@ class FaultySimulation(TrialResult[Rounds, Value]):
             yield f"the contacts of all rounds leave the agents in {parts} parts, which cannot reach each other"
         elif parts > 1:
             yield f"the crashes cut them into {parts} parts, which cannot reach each other"
-        if self.rule == "ledger" and self.lossy and not self.method.bears_loss:
-            yield "this form may diverge where messages are lost; use acceleration='nesterov' or 'local'"
+        if self.rule == "ledger" and len(self.faults.chains) and not self.method.bears_loss:
+            yield "this form may diverge where messages are lost; use acceleration='nesterov' or 'local-heavy-ball'"
         if self.rule == "skip" and changing:
             yield "runs without a ledger, with the Metropolis weights of each round"
         elif self.rule == "skip":

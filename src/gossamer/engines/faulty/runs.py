@@ -18,7 +18,7 @@ from gossamer.engines.trials import Advance, Trials
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults
 from gossamer.faults.link_draws import ChainDraws
-from gossamer.methods import Method, Table
+from gossamer.methods import Method, Table, tabulate
 from gossamer.methods.ledger import DOWN, DROPPED, NEW
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.numerics import random
@@ -80,7 +80,7 @@ class FaultyRun:
         self.parts = np.zeros(len(horizons), dtype=np.int64)
         self.done = np.zeros(trials.count, dtype=bool)
         self.passes = [
-            _Pass(scene, trials.seed, table, dict(zip(horizons[which].tolist(), which, strict=True)))
+            _Pass(scene, method, trials.seed, table, dict(zip(horizons[which].tolist(), which, strict=True)))
             for table, which in groups
         ]
         for one in self.passes:
@@ -100,7 +100,7 @@ class FaultyRun:
             self.done[wave.start : wave.stop] = True
 
     def _play(self, one: _Pass, blocks: list[range], advance: Advance) -> None:
-        """One pass of a few blocks of trials, and what it leaves."""
+        """Run one pass of a few blocks of trials, and store its results."""
         first, records = self.trials.first, len(self.iterates) > 0 and one is self.longest
         edges = one.edges()
         memories = [one.memory(len(block), edges) for block in blocks]
@@ -135,7 +135,7 @@ class FaultyRun:
                 if horizon is not None:
                     self.worst[horizon, some] = _beyond(memory)
                     self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
-                    self.estimates[horizon : horizon + 1, some] = estimates  # nothing, where none are kept
+                    self.estimates[horizon : horizon + 1, some] = estimates  # empty if none are kept
                     numbers = range(first + block.start, first + block.stop)
                     self.scene.observations.receive_estimates(rounds.stop, numbers, estimates)
             edges.forget(memories, one.doubtful, rounds.stop)
@@ -145,22 +145,41 @@ class FaultyRun:
 class _Pass:
     """The rounds of one table, the same in every trial: the phases, who takes part when, and the horizons."""
 
-    def __init__(self, scene: Scene, seed: int, table: Table, positions: dict[int, int]) -> None:
+    def __init__(
+        self, scene: Scene, method: Method, seed: int, table: Table, positions: dict[int, int]
+    ) -> None:
         self.scene, self.seed, self.table = scene, seed, table
-        self.positions = positions  # of its horizons among all that were asked for
+        self.positions = positions  # positions of its horizons among all requested ones
         self.observations, self.faults = scene.observations, scene.faults
         skip, changing = scene.silence is None, isinstance(scene.network, ChangingNetwork)
-        # The flows of those who may be declared dead must be told apart from the others, so they are not folded.
+        # Flows to agents that may be declared dead must be kept apart from the others, so they are not folded.
         folds = changing and not self.faults.events
         reliable = folds and not skip and not len(self.faults.chains)
-        self.rules = Rules(scene.silence or 0, skip, changing, folds, reliable, scene.return_rate)
+        step_state, step_mixed = table.step_state, table.step_mixed
+        if method.after_loss is not None and not skip:
+            later, on = tabulate(method.after_loss, scene.network, table.rounds), list(table.ledger)
+            if changing:
+                step_state, step_mixed = step_state.copy(), step_mixed.copy()
+                step_state[:, on], step_mixed[:, on] = later.step_state[:, on], later.step_mixed[:, on]
+            else:
+                step_state = np.concatenate([step_state, later.step_state])
+                step_mixed = np.concatenate([step_mixed, later.step_mixed])
+        self.rules = Rules(
+            scene.silence or 0,
+            skip,
+            changing,
+            folds,
+            reliable,
+            scene.return_rate,
+            len(step_mixed) - table.rounds,
+        )
         on_edges = () if skip else table.ledger
         self.ledger_table = LedgerTable(
             table.message_state,
             table.message_observation,
-            table.step_state,
+            step_state,
             table.step_observation,
-            table.step_mixed,
+            step_mixed,
             np.array(on_edges, dtype=np.int64),
             np.array([r for r in range(table.registers) if r not in on_edges], dtype=np.int64),
             0 if skip or table.flow < 0 else table.ledger.index(table.flow),
@@ -174,12 +193,12 @@ class _Pass:
 
     @property
     def per_round(self) -> int:
-        """Updates of a round of one trial."""
+        """Number of updates in a round of one trial."""
         return (self.observations.agents + 2 * self.size.usual) * self.observations.components
 
     @property
     def block(self) -> int:
-        """How many trials at most are run side by side, so that they fit into the memory of a thread."""
+        """Largest number of trials that run side by side, limited by the memory of a thread."""
         agents, components = self.observations.mean.shape
         on_links = 2 * self.size.slots * (len(self.ledger_table.ledger) * components + 2)
         return int(
@@ -199,7 +218,7 @@ class _Pass:
         )
 
     def _batches_of_absentees(self) -> dict[int, Floats]:
-        """The batch sizes, round by round, of the agents that are not always there: their clocks differ."""
+        """The batch sizes, by round, of the agents that are not always present: their clocks differ."""
         lengths = [phase.stop - phase.start for phase in self.phases]
         present = np.repeat([phase.alive for phase in self.phases], lengths, axis=0).astype(bool)  # (T, N)
         clocks = np.maximum(np.cumsum(present, axis=0) - 1, 0)
@@ -207,7 +226,7 @@ class _Pass:
         return {agent: sizes[:, agent] for agent in np.flatnonzero(~present.all(axis=0)).tolist()}
 
     def rounds_present(self, horizons: Integers) -> Integers:
-        """(H, N) in how many rounds each agent takes part up to each horizon."""
+        """Return (H, N) the number of rounds in which each agent takes part, up to each horizon."""
         bounds = np.minimum([[phase.start, phase.stop] for phase in self.phases], horizons[:, None, None])
         return np.asarray(
             np.diff(bounds)[..., 0] @ np.array([phase.alive for phase in self.phases], np.int64)
@@ -231,7 +250,7 @@ class _Pass:
 
     @property
     def doubtful(self) -> int | None:
-        """The place in ledgers of the flow on which two ends may disagree; None: they never do."""
+        """The slot in ledgers of the flow on which two ends may disagree; None if they never do."""
         return None if self.rules.skip or self.rules.reliable else self.ledger_table.flow
 
     @cached_property
@@ -247,7 +266,7 @@ class _Pass:
         return ChangingEdges(network, self.faults, self.size, window, self.rules.folds)
 
     def memory(self, trials: int, edges: Edges) -> LedgerMemory:
-        """What a block of trials carries from round to round, as it is before the first one."""
+        """Return the state of a block of trials before the first round."""
         agents, components = self.observations.mean.shape
         links, chains = 2 * len(edges.low), len(self.faults.chains)
         returns = any(event.what == "drop" for event in self.faults.events)
@@ -258,6 +277,7 @@ class _Pass:
             last_heard=np.full((links, trials), -1, dtype=np.int32),
             standing=np.full((links, trials), NEW, dtype=np.uint8),
             begun=np.zeros((links, trials), dtype=np.int32),
+            calm=np.zeros((links, trials), dtype=np.int32),
             echoed=np.zeros((links, trials), dtype=np.uint8),
             chains=np.zeros((chains, links, trials), dtype=np.uint8),
             heard=np.ones((4, links, trials), dtype=np.uint8),
@@ -283,13 +303,13 @@ class _Pass:
                     yield phase, range(first, min(first + at_once, stop))
 
     def play(self, memory: LedgerMemory, edges: EdgeList, alive: Flags, rounds: range, trials: range) -> None:
-        """Play some rounds of a phase for a block of trials."""
+        """Run some rounds of a phase for a block of trials."""
         draws = ChainDraws(self.faults.chains, random.key(self.seed), trials.start)
         observations = self._observe(rounds, trials)
         play_rounds(memory, edges, self.ledger_table, draws, self.rules, alive, rounds.start, observations)
 
     def estimates(self, memory: LedgerMemory, edges: EdgeList, phase: Phase) -> Floats:
-        """(trials, N, n) the estimates after the rounds played so far; NaN for those who are not alive."""
+        """Return (trials, N, n) the estimates after the rounds so far; NaN for agents that are not alive."""
         if not self.rules.changing:
             add_ledgers(memory, edges, self.ledger_table, phase.alive)
         weights = self.table.estimate_state[np.maximum(memory.clock - 1, 0)]
@@ -298,9 +318,9 @@ class _Pass:
         return estimates
 
     def registers(self, memory: LedgerMemory, edges: EdgeList, phase: Phase) -> Floats:
-        """(R, trials, N, n) the registers that these estimates were read from; NaN for those who are not alive."""
+        """Return (R, trials, N, n) the registers of these estimates; NaN for agents that are not alive."""
         registers = memory.registers.copy()
-        if self.rules.changing:  # what was folded has no momentum: there all registers are equal
+        if self.rules.changing:  # folded edges have no momentum, so all their registers are equal
             flow = self.ledger_table.flow
             for q, register in enumerate(self.ledger_table.ledger):
                 registers[:, register] = memory.registers[:, self.ledger_table.ledger[flow]]
@@ -313,7 +333,7 @@ class _Pass:
         return np.where(there, registers, np.nan).transpose(1, 3, 0, 2)
 
     def begin(self, memory: LedgerMemory, phase: Phase, edges: Edges) -> None:
-        """What happens to edges as a phase begins: those of the dead are dropped, those of the newborn are new."""
+        """Update the edges at the start of a phase: drop those of dead agents, and start those of new agents."""
         if not (phase.dead.size or phase.begun.size):
             return
         receivers = np.column_stack([edges.low, edges.high]).ravel()
@@ -353,12 +373,12 @@ class _Pass:
 
 
 def _nothing_yet(components: int, trials: int) -> Floats:
-    """(2, n, B) the least and the largest of no numbers."""
+    """Return (2, n, B) the smallest and the largest of no numbers."""
     return np.stack([np.full((components, trials), sign * np.inf) for sign in (1, -1)])
 
 
 def _beyond(memory: LedgerMemory) -> Floats:
-    """(B,) how far estimates were outside the range of the observations, as a multiple of its width."""
+    """Return (B,) how far estimates were outside the range of the observations, as a multiple of its width."""
     (low, high), (least, largest) = memory.observed, memory.answered
     width = np.maximum(high - low, 1e-9 * np.maximum(np.abs(low), np.abs(high)) + 1e-300)
     outside: Floats = np.maximum(np.maximum(low - least, largest - high) / width, 0.0).max(axis=0)
@@ -366,7 +386,7 @@ def _beyond(memory: LedgerMemory) -> Floats:
 
 
 def _answers_to_ones(table: Table) -> Floats:
-    """(T,) the estimate after each round of an agent that saw only ones and has no neighbors."""
+    """Return (T,) the estimate after each round of an agent that observed only ones and has no neighbors."""
     answers = np.empty(table.rounds)
     state = np.zeros(table.registers)
     for t in range(table.rounds):

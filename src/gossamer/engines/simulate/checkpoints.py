@@ -56,13 +56,13 @@ class Checkpoints:
         self._last: str = "there is no checkpoint yet"
 
     def open(self, comm: Intracomm, identity: Mapping[str, object], first: int, last: int) -> Position | None:
-        """Where the last checkpoint of this simulation is; None if there is none yet."""
+        """The position of the last checkpoint of this simulation; None if there is none."""
         self.comm, self.identity, self.first, self.last = comm, identity, first, last
         if self.folder is None:
             return None
         manifest = comm.bcast(on_all_ranks(comm, self._find))
         self._was = None
-        if threading.current_thread() is threading.main_thread():  # Python serves signals there alone
+        if threading.current_thread() is threading.main_thread():  # Python handles signals only there
             self._was = signal.signal(signal.SIGTERM, self._stopped)
         if manifest is None:
             return None
@@ -76,7 +76,7 @@ class Checkpoints:
         path = self.folder / MANIFEST
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            # Fail now, and not after hours of work.
+            # Fail now instead of after hours of work.
             tempfile.TemporaryFile(dir=self.folder).close()
             text = path.read_text() if path.exists() else None
         except OSError as error:
@@ -129,19 +129,19 @@ class Checkpoints:
         self._remember(position.round)
 
     def _written(self, write: Callable[[], None]) -> None:
-        """Write on all ranks; where one cannot, all end with one message, and the checkpoint before is the last."""
+        """Write on all ranks; if one fails, all stop with one message, and the previous checkpoint remains."""
 
         def tried() -> None:
             try:
                 write()
             except OSError as error:
-                why = error if error.errno else f"{error}: is the disk full?"  # NumPy does not say
+                why = error if error.errno else f"{error}: is the disk full?"  # NumPy does not give a reason
                 raise OutputError(f"{self.folder} cannot be written: {why}; {self._last}") from error
 
         on_all_ranks(self.comm, tried)
 
     def _name_them(self, position: Position, shards: list[tuple[str, int, int]]) -> None:
-        """Write the manifest, then remove the files of checkpoints before, and what was never finished."""
+        """Write the manifest, then remove the files of earlier and of unfinished checkpoints."""
         if self.comm.rank:
             return
         assert self.folder is not None
@@ -176,7 +176,7 @@ class Checkpoints:
         return rows[:-1], rows[-1]
 
     def _load(self, name: str) -> AnyArray:
-        """A file of the last checkpoint, of which only what is used is read."""
+        """Open a file of the last checkpoint; only the used part is read."""
         assert self.folder is not None
         try:
             return np.asarray(np.load(self.folder / name, mmap_mode="r"))
@@ -195,7 +195,7 @@ class Checkpoints:
         self._last = f"the last checkpoint in {self.folder} is that of round {round}; {resume}"
 
     def _stopped(self, number: int, frame: object) -> NoReturn:
-        """MPI ends the ranks that are left when one has died."""
+        """Log the last checkpoint when MPI ends this rank because another one has died."""
         if self.comm.rank == 0:
             print(
                 f"error: the job was stopped, or a rank has died; {self._last}", file=sys.stderr, flush=True

@@ -49,13 +49,13 @@ StreamsOf = Callable[[range], Observations]
 
 
 class Problem(NamedTuple):
-    """What is simulated, as every rank knows it."""
+    """The simulation, as known to every rank."""
 
     method: Method
     network: NetworkParts
     observations: Observations | StreamsOf
-    rounds: OneOrMore  #: one horizon or several, as they were asked for
-    horizons: Integers  #: ascending, all different
+    rounds: OneOrMore  #: the requested horizon or horizons
+    horizons: Integers  #: ascending and distinct
     order: OneOrMore  #: the positions of the requested ones
     wanted: Trials
     dtype: Precision
@@ -102,7 +102,7 @@ class Share(NamedTuple):
     """A rank's part of the streams."""
 
     mean: Floats  #: (n agents, components)
-    std: Floats | None  #: None: only `sample` knows
+    std: Floats | None  #: None if only `sample` can draw
     drift: Floats
     variance: Floats
     streams: Observations
@@ -208,27 +208,27 @@ class _Run:
         targets = np.stack([self._target(int(t)) for t in ends])
         self.targets = np.broadcast_to(targets, (len(problem.horizons), self.components))
         sums = block_sums(self.share.variance.reshape(-1), BLOCK * self.components)
-        self.limit = float(in_order(self._everybody(sums))) / (self.agents * problem.horizons)
+        self.limit = float(in_order(self._all_sums(sums))) / (self.agents * problem.horizons)
 
     @property
     def components(self) -> int:
         return int(self.share.mean.shape[1])
 
-    def _everybody(self, sums: Floats) -> Floats:
+    def _all_sums(self, sums: Floats) -> Floats:
         """The block sums of all ranks, in their order."""
         return np.concatenate(self.comm.allgather(sums))
 
     def _target(self, rounds: int) -> Floats:
         share = self.share
-        if share.streams.moving:  # its means are known as a whole alone
+        if share.streams.moving:  # its means are only known as a whole
             return share.streams.target(rounds)
         means = np.asarray(share.mean + np.asarray(rounds - 1) * share.drift)
-        return np.asarray(in_order(self._everybody(block_sums(means))) / self.agents)
+        return np.asarray(in_order(self._all_sums(block_sums(means))) / self.agents)
 
     def identity(self) -> dict[str, object]:
-        """What a checkpoint must agree with, as JSON holds it; asked for by all ranks."""
+        """Return the values that a checkpoint must match, as JSON; called by all ranks."""
         problem, share = self.problem, self.share
-        streams = 0  # of every block of agents a digest, so that it does not matter who holds which
+        streams = 0  # a digest of every block of agents, independent of their distribution over ranks
         for first in range(0, len(share.mean), BLOCK):
             some = (part[first : first + BLOCK] for part in (share.mean, share.variance, share.drift))
             content = b"".join(np.ascontiguousarray(part).tobytes() for part in some)
@@ -251,7 +251,7 @@ class _Run:
         }
 
     def go(self, progress: bool | None, saved: Position | None) -> Floats:
-        """Play all trials; (H, trials) their errors."""
+        """Run all trials; return (H, trials) their errors."""
         problem, comm, checkpoints = self.problem, self.comm, self.problem.saving
         errors = np.zeros((len(problem.horizons), problem.wanted.count))
         tasks = [
@@ -303,7 +303,7 @@ class _Run:
 
 
 def _ends(rim: Integers, chunks: int, reach: int) -> tuple[int, int]:
-    """How many chunks fewer from round to round a rank can play by itself, at its first and at its last agents."""
+    """Return by how many chunks a wave shrinks per round at the first and at the last agents of a rank."""
     low, high = rim[2 * rim < chunks], rim[2 * rim >= chunks]
     left = max(reach, int(low.max()) + 1) if len(low) else 0
     right = max(reach, chunks - int(high.min())) if len(high) else 0
@@ -343,7 +343,7 @@ class _PartPass:
         )
         self.exchange = Exchange(run.halo, self.tasks.messages)
         deep = agent_lanes.wave_depth(self.tasks, run.links, get_num_threads(), run.ends) if fused else 1
-        self.depth: int = min(run.comm.allgather(deep))  # all ranks play the same waves
+        self.depth: int = min(run.comm.allgather(deep))  # all ranks run the same waves
 
     @property
     def registers(self) -> AnyArray:
@@ -357,7 +357,7 @@ class _PartPass:
         return sent
 
     def restore(self, checkpoints: Checkpoints, saved: Position) -> int:
-        """Go on from a checkpoint; the next round."""
+        """Resume from a checkpoint; return the next round."""
         registers, messages = checkpoints.read(self.run.halo.first, self.run.halo.last)
         agents = self.run.halo.last - self.run.halo.first
         flat = np.zeros((self.table.registers, self.run.halo.room), self.tasks.work.dtype)
@@ -369,8 +369,8 @@ class _PartPass:
         return saved.round
 
     def play(self, start: int) -> Iterator[tuple[int, int, int, float]]:
-        """Play the rounds from `start` on, wave by wave; after each its first round, the one after its last, and the
-        horizon that it ends with its error."""
+        """Run the rounds from `start` on, wave by wave; yield for each its first round, the round after its last, and
+        the horizon at its end with its error."""
         run, rounds = self.run, self.table.rounds
         ends = {int(run.problem.horizons[w]): h for h, w in enumerate(self.which)}
         if start >= 0:
@@ -398,7 +398,7 @@ class _PartPass:
             t = stop
 
     def _stop(self, t: int, ends: dict[int, int]) -> int:
-        """Where the wave that begins with round t stops: horizons and checkpoints end one."""
+        """Return the end of the wave that starts with round t, at the next horizon or checkpoint at the latest."""
         stop, deep = t + 1, self.depth if t >= 0 else 1
         due = self.run.problem.saving.due
         while (
@@ -408,7 +408,7 @@ class _PartPass:
         return stop
 
     def _left_over(self, age: int) -> Integers:
-        """The chunks that a wave leaves out in its round `age`."""
+        """Return the chunks that a wave omits in its round `age`."""
         left, right = self.run.ends
         chunks = self.run.halo.room // BLOCK
         return np.concatenate([np.arange(age * left), np.arange(chunks - age * right, chunks)])
@@ -417,7 +417,7 @@ class _PartPass:
         agent_lanes.play_chunks(chunks, t, h, self.tasks, self.kernel_table, self.run.links)
 
     def _look(self, t: int) -> None:
-        """Draw the observations of rounds t and t + 1 where the kernels cannot."""
+        """Draw the observations of rounds t and t + 1 if the kernels cannot."""
         share, run = self.run.share, self.run
         if share.std is not None:
             return
@@ -433,9 +433,9 @@ class _PartPass:
     def _error(self) -> float:
         """The sum over all agents; on rank 0."""
         run = self.run
-        everybody = np.empty(int(run.counts.sum())) if run.comm.rank == 0 else None
-        run.comm.Gatherv(self.tasks.by_chunk, None if everybody is None else [everybody, run.counts])
-        return 0.0 if everybody is None else float(in_order(everybody))
+        sums = np.empty(int(run.counts.sum())) if run.comm.rank == 0 else None
+        run.comm.Gatherv(self.tasks.by_chunk, None if sums is None else [sums, run.counts])
+        return 0.0 if sums is None else float(in_order(sums))
 
     def close(self) -> None:
         self.exchange.close()

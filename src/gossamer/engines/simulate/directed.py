@@ -61,7 +61,7 @@ class DirectedRun(Run):
                 if not (records or t + 1 in by_round):
                     continue
                 answers = row.estimate(state)
-                with np.errstate(divide="ignore", invalid="ignore"):  # weights may underflow: not a number
+                with np.errstate(divide="ignore", invalid="ignore"):  # weights may underflow, which gives NaN
                     estimates = (answers[:, :-1] / answers[:, -1:]).reshape(sample.shape)
                 if records:
                     now = (*(register[:, :-1] for register in state), estimates)
@@ -72,7 +72,7 @@ class DirectedRun(Run):
             advance(len(block) * agents * lanes)
 
     def _collect(self, which: int, trials: range, estimates: AnyArray) -> None:
-        """Take in the estimates (N, n, trials) at a horizon."""
+        """Store the estimates (N, n, trials) at a horizon."""
         target = self.observations.target(int(self.horizons[which]))
         squares = (estimates - target[:, None]) ** 2
         self.errors[which, trials.start : trials.stop] = squares.sum(axis=(0, 1))

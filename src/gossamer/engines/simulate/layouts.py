@@ -1,7 +1,7 @@
-"""How the trials of a simulation are laid out in memory, cut into kernel calls, and collected.
+"""The layout of trials in memory, their division into kernel calls, and the collection of results.
 
-Two layouts play the same rounds: trials side by side (`TrialLanes`) or agents side by side (`AgentLanes`). They give
-the same estimates to the last digit, so the choice is one of speed alone.
+Two layouts run the same rounds: trials side by side (`TrialLanes`) or agents side by side (`AgentLanes`). They give
+the same estimates to the last digit, so the choice affects only speed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gossamer.numerics import random
 from gossamer.numerics.vectors import GRAIN
 from gossamer.observations import Observations
 
-LANES = 128  # trials side by side at most
+LANES = 128  # largest number of trials side by side
 LINE = 64  # bytes of a cache line
 CACHE = 3 * 2**19  # bytes that stay close to a core
-LEAST_LANES = 32  # fewer trials side by side cost more than a full cache does
+LEAST_LANES = 32  # fewer trials side by side would cost more than a full cache
 FEW = 16  # with fewer trials than this, agents are laid side by side
 LARGE = 4096  # and from this many agents on
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
@@ -87,7 +87,7 @@ State = TypeVar("State", trial_lanes.Blocks, agent_lanes.Tasks)
 
 
 class _NetworkLinks:
-    """The network as the kernels take it, without the diagonal: rows of L sum to zero, so it says nothing new."""
+    """The network in the form of the kernels, without the diagonal: rows of L sum to zero, so it is redundant."""
 
     def __init__(self, network: Network, dtype: Precision) -> None:
         self.network, self.dtype, self.agents = network, dtype, network.agents
@@ -110,7 +110,7 @@ class _NetworkLinks:
 
 
 class _LaneLayout(ABC, Generic[State]):
-    """One table's passes and horizons, in the form that the kernels take."""
+    """The passes and horizons of one table, in the form of the kernels."""
 
     def __init__(self, run: Run, links: _NetworkLinks, table: Table, which: list[int]) -> None:
         self.run, self.links, self.table, self.which = run, links, table, which
@@ -144,7 +144,7 @@ class _LaneLayout(ABC, Generic[State]):
             yield start if start else -1, min(start + length, self.table.rounds)
 
     def wave(self, state: State, per_round: int, updates: int, advance: Advance) -> None:
-        """Play all rounds of some tasks; a round takes `per_round` observations and counts as `updates` updates."""
+        """Run all rounds of some tasks; a round takes `per_round` observations and counts as `updates` updates."""
         for start, stop in self.calls(per_round):
             if not self.fused:
                 given = self.given(state, start, stop).astype(self.run.dtype, copy=False)
@@ -167,7 +167,7 @@ class _LaneLayout(ABC, Generic[State]):
 
     @abstractmethod
     def play(self, state: State, start: int, stop: int) -> None:
-        """Play rounds start..stop - 1 of all tasks."""
+        """Run rounds start..stop - 1 of all tasks."""
 
     @abstractmethod
     def record(self, kept: AnyArray, values: AnyArray, state: State) -> None:
@@ -247,7 +247,9 @@ class TrialLanes(_LaneLayout[trial_lanes.Blocks]):
         for k, (c, trials) in enumerate(self._tasks(state)):
             size = trials.stop - trials.start
             run.errors[self.which, trials] += state.by_trial[k, :, :size]
-            for squares in state.by_agent[k]:  # one by one, so that the width of a block does not show
+            for squares in state.by_agent[
+                k
+            ]:  # one by one, so that results do not depend on the width of a block
                 run.per_agent[self.which] += squares
             if run.keep:
                 for position, h in enumerate(self.which):
@@ -329,7 +331,7 @@ def pass_table(
     seed: int,
     kind: Precision,
 ) -> PassTable:
-    """A table as the kernels take it, with the means, standard deviations (None: unknown) and drifts of the streams."""
+    """Return a table in the form of the kernels, with the means, standard deviations (None if unknown) and drifts."""
     mean, std, drift = streams
     std = np.zeros_like(mean) if std is None else std
     rows, active = _rows(table)
@@ -352,7 +354,7 @@ def _up(a: int, b: int) -> int:
 
 
 def aligned(shape: tuple[int, ...], dtype: Precision) -> AnyArray:
-    """Zeros whose first number begins a cache line: a vector that straddles two lines costs twice."""
+    """Return zeros aligned to a cache line, because a vector that straddles two lines costs twice as much."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE
@@ -371,7 +373,7 @@ def _rows(table: Table) -> tuple[AnyArray, AnyArray]:
         table.step_state,
     )
     rows[1:, -1, 2:] = table.estimate_state
-    # A register rests in a round that leaves it as it is and in which nothing else depends on it.
+    # A register is inactive in a round that does not change it and in which nothing else depends on it.
     state = np.eye(size, dtype=bool)
     busy = (rows[:, 1:-1, :2] != 0).any(axis=2) | (rows[:, 1:-1, 2:] != state).any(axis=2)
     busy |= ((rows[:, :-1, 2:] != 0) & ~np.vstack([np.zeros(size, bool), state])).any(axis=1)

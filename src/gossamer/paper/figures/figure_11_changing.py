@@ -35,6 +35,7 @@ TITLES = {
 }
 METHODS = {"local": AnytimeSDA("local"), "dsg": DSG()}
 HORIZONS = (30, 60, 100, 200, 300, 600, 1000, 2000, 3000)
+MOST_TRIALS = 40
 
 
 def changing(graph: str, agents: int, seed: int) -> ChangingNetwork:
@@ -53,17 +54,8 @@ def changing(graph: str, agents: int, seed: int) -> ChangingNetwork:
 def changing_networks(graph: str, agents: int, spread: float, trials: int, seed: int) -> list[Row]:
     """Return simulated errors of both methods on one changing network."""
     net, obs = changing(graph, agents, seed), problem.observations(agents, spread, seed)
-    base = {
-        "experiment": "changing",
-        "graph": graph,
-        "agents": agents,
-        "spread": spread,
-        "draw": 0,
-        "seed": seed,
-        "quantity": "total_error",
-        "source": "simulation",
-        "trials": trials,
-    }
+    about = {"quantity": "total_error", "source": "simulation", "trials": trials}
+    base = problem.described("changing", graph, agents, spread, seed, **about)
     rows: list[Row] = []
     for name, method in METHODS.items():
         runs = problem.run(method, net, obs, HORIZONS, trials=trials, seed=seed, keep="errors")
@@ -74,7 +66,7 @@ def changing_networks(graph: str, agents: int, spread: float, trials: int, seed:
 
 def pieces(settings: Settings) -> list[Piece]:
     s = settings
-    common = {"agents": s.agents, "spread": s.spread, "trials": s.trials, "seed": s.seed}
+    common = {"agents": s.agents, "spread": s.spread, "trials": min(s.trials, MOST_TRIALS), "seed": s.seed}
     return [
         Piece(f"changing-{graph}", changing_networks, {"graph": graph, **common}, 3.0) for graph in TITLES
     ]

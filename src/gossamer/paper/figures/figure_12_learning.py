@@ -86,7 +86,7 @@ def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Ro
 
 
 def pieces(settings: Settings) -> list[Piece]:
-    agents, trials = min(settings.agents, MOST_AGENTS), min(max(2, settings.trials // 2), MOST_TRIALS)
+    agents, trials = min(settings.agents, MOST_AGENTS), min(max(2, settings.trials // 8), MOST_TRIALS)
     common = {"agents": agents, "trials": trials, "seed": settings.seed}
     return [
         Piece(f"learning-{family}", learning_models, {"family": family, **common}, 15.0)

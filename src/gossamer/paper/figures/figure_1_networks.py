@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
@@ -99,12 +99,11 @@ def draw(results: Results, settings: Settings) -> Picture:
     drawn = style.picture(style.FULL, 1.85)
     axes = drawn.subplots(1, 5)
     mean = problem.means(settings.agents, settings.spread, settings.seed)
-    shades: Any = None
     for ax, graph in zip(axes, GRAPHS, strict=True):
         net = problem.network(graph, settings.agents, settings.seed)
-        places: Any = 2 * fitted(positions_of(net)) - 1
+        places = 2 * fitted(positions_of(net)) - 1
         ax.add_collection(
-            LineCollection(places[net.edges], colors=style.GRAY, linewidths=0.45, alpha=0.8, zorder=1)
+            LineCollection(list(places[net.edges]), colors=style.GRAY, linewidths=0.45, alpha=0.8, zorder=1)
         )
         size = 600 / settings.agents
         shades = ax.scatter(

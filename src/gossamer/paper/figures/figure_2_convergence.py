@@ -45,14 +45,7 @@ def converge_draws(
 ) -> list[Row]:
     """Return the exact errors of all three methods for many draws of the means (and of the random graph)."""
     rows: list[Row] = []
-    base = {
-        "experiment": DRAWS,
-        "graph": graph,
-        "agents": agents,
-        "spread": spread,
-        "seed": seed,
-        "source": "exact",
-    }
+    base = problem.described(DRAWS, graph, agents, spread, seed, source="exact")
     numbers = range(first, first + draws)
     groups = [[d] for d in numbers] if graph == "erdos-renyi" else [list(numbers)]
     for group in groups:

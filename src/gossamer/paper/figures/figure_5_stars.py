@@ -29,7 +29,7 @@ from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
-from gossamer.paper.shared.problem import NORMAL_95, slope
+from gossamer.paper.shared.problem import around, slope
 from gossamer.theory import k_star
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
             truth = exact(parameters, net, obs, rounds)
             runs = problem.run(parameters, net, obs, rounds, trials=trials, seed=seed, keep="errors")
             errors[method].append(runs.errors)
-            margin = NORMAL_95 * runs.stderr
             for quantity in ("total_error", "bias"):
                 value = getattr(truth, quantity)
                 rows.append(
@@ -73,7 +72,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
                 )
             rows.append(
                 {**common, "method": method, "source": "simulation", "quantity": "total_error", "trials": trials,
-                 "value": runs.total_error, "low": runs.total_error - margin, "high": runs.total_error + margin}
+                 **around(runs.total_error, runs.stderr)}
             )  # fmt: skip
     for method, by_star in errors.items():
         exactly = Results(rows).where(method=method, source="exact", quantity="total_error").column("value")

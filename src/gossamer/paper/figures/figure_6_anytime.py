@@ -29,7 +29,7 @@ from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import convergence, problem, samples
 from gossamer.paper.shared.complexity import examined, first_passages
 from gossamer.paper.shared.modes import EverySDA
-from gossamer.paper.shared.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
+from gossamer.paper.shared.problem import GRAPHS, TITLES, around, described, first_at_most
 from gossamer.theory import centralized_limit, network_limit
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 METHODS = {name: AnytimeSDA(name) for name in ("nesterov", "chebyshev", "heavy-ball", "local")}
 CURVES = ("sda", *METHODS, "network limit")
-GRID = 48
+GRID, MOST_TRIALS = 48, 40
 
 
 def anytime_convergence(
@@ -49,28 +49,15 @@ def anytime_convergence(
     obs = problem.observations(agents, spread, seed)
     marked = convergence.horizons(net, stages)
     grid = np.unique(np.geomspace(max(2, marked[0] // 8), marked[-1], GRID).astype(int))
-    base = {
-        "experiment": "anytime",
-        "graph": graph,
-        "agents": agents,
-        "spread": spread,
-        "draw": 0,
-        "seed": seed,
-        "quantity": "total_error",
-    }
+    base = described("anytime", graph, agents, spread, seed, quantity="total_error")
     errors = {"sda": EverySDA(net, marked[-1]).total_error(obs.mean.T)[:, 0]}
     rows: list[Row] = []
     for name, method in METHODS.items():
         errors[name] = exact(method, net, obs, range(1, marked[-1] + 1)).total_error
         runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(marked, runs.total_error.tolist(), runs.stderr.tolist(), strict=True):
-            around = {
-                "value": value,
-                "low": value - NORMAL_95 * error,
-                "high": value + NORMAL_95 * error,
-                "trials": trials,
-            }
-            rows.append({**base, "method": name, "rounds": t, "source": "simulation", **around})
+            common = {**base, "method": name, "rounds": t, "source": "simulation", "trials": trials}
+            rows.append({**common, **around(value, error)})
     for t in np.union1d(grid, marked).tolist():
         values = {name: float(curve[t - 1]) for name, curve in errors.items()}
         values["network limit"] = float(network_limit(net, obs, t))
@@ -89,15 +76,7 @@ def anytime_samples(
     """Return the samples needed for every accuracy: exactly, by the protocol, and at least by either limit."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
-    base = {
-        "experiment": "anytime",
-        "graph": graph,
-        "agents": agents,
-        "spread": spread,
-        "draw": 0,
-        "seed": seed,
-        "quantity": "samples",
-    }
+    base = described("anytime", graph, agents, spread, seed, quantity="samples")
     rows: list[Row] = []
     for name, method in METHODS.items():
         errors = _until(method, net, obs, min(epsilons))
@@ -140,7 +119,7 @@ def _first_allowed(net: Network, obs: Gaussian, epsilon: float) -> int:
 
 def pieces(settings: Settings) -> list[Piece]:
     s = settings
-    common = {"agents": s.agents, "trials": s.trials, "seed": s.seed}
+    common = {"agents": s.agents, "trials": min(s.trials, MOST_TRIALS), "seed": s.seed}
     both = [*s.large, *s.small]
     parts = [*convergence.main_pieces(s, ["sda"]), *samples.main_pieces(s)]
     for graph in GRAPHS:

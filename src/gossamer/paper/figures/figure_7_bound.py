@@ -50,15 +50,7 @@ def terms(graph: str, agents: int, spread: float, stages: Sequence[int], seed: i
         "averaging noise": 1.0 / sda.window,
     }
     start = k_star(net)
-    base = {
-        "experiment": "bound",
-        "graph": graph,
-        "agents": agents,
-        "spread": spread,
-        "draw": 0,
-        "seed": seed,
-        "method": "sda",
-    }
+    base = problem.described("bound", graph, agents, spread, seed, method="sda")
     rows: list[Row] = [{**base, "source": "exact", "quantity": "k*", "value": float(start)}]
     for t in np.unique(np.geomspace(4, last, GRID).astype(int) // 2 * 2).tolist():
         limit = theorem_1(net, obs, t)
@@ -113,13 +105,8 @@ def pieces(settings: Settings) -> list[Piece]:
     s = settings
     parts = convergence.main_pieces(s, ["sda"])
     for graph in GRAPHS:
-        work = {
-            "graph": graph,
-            "agents": s.agents,
-            "spread": s.spread,
-            "stages": list(s.stages),
-            "seed": s.seed,
-        }
+        sizes = {"agents": s.agents, "spread": s.spread, "stages": list(s.stages)}
+        work = {"graph": graph, **sizes, "seed": s.seed}
         parts.append(Piece(f"bound-{graph}", terms, work, 0.5))
     for graph in ("star", "path"):
         work = {"graph": graph, "sizes": list(s.star_agents), "seed": s.seed}

@@ -6,6 +6,7 @@ import base64
 import csv
 import html
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +19,13 @@ from gossamer.paper.pipeline.claims import Claim, Finding, Verdict
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.results import Results, write_csv
 from gossamer.paper.pipeline.settings import Settings
+from gossamer.paper.pipeline.thresholds import THRESHOLDS
+
+PAPER = (
+    "Sheng Zhang, Ashwin Pananjady, Justin Romberg: A Dual Accelerated Method for Online Stochastic Distributed "
+    "Averaging: From Consensus to Decentralized Policy Evaluation"
+)
+"""As in CITATION.cff; a test compares the two."""
 
 PACKAGES = ("numpy", "scipy", "numba", "networkx", "matplotlib", "joblib")
 
@@ -94,10 +102,9 @@ def write_page(
     counts = {v: sum(j.finding.verdict is v for j in judged) for v in Verdict}
     page = template.substitute(
         title="The paper, reproduced" if settings.is_paper else "The paper's experiments, at other sizes",
+        paper=html.escape(PAPER),
         lead=html.escape(_lead(judged, settings)),
-        counts="".join(
-            f'<li class="{_css(v)}"><b>{n}</b> {v.value}</li>' for v, n in counts.items() if judged
-        ),
+        counts="".join(f'<li class="{_css(v)}">{_counted(v, n)}</li>' for v, n in counts.items() if judged),
         claims="\n".join(_claim_row(j) for j in judged),
         figures="\n".join(_figure(figure, results[figure.name], settings, folder) for figure in figures),
         settings="".join(
@@ -124,13 +131,27 @@ def versions() -> dict[str, str]:
 def _lead(judged: Sequence[Judged], settings: Settings) -> str:
     text = (
         f"Every number below was computed: exactly, over {settings.draws} draws of means and random graphs, and by "
-        f"simulation with {settings.trials} runs. "
+        f"simulation with up to {settings.trials} runs per point. "
     )
     if not judged:
         return text + "The chosen figures do not judge any claim of the paper."
     if not settings.is_paper:
         return text + "These are not the paper's sizes, so the verdicts apply only to these settings."
     return text + "The verdicts follow from the numbers by stated thresholds; none is written by hand."
+
+
+def _counted(verdict: Verdict, count: int) -> str:
+    """Return "1 claim holds", "17 claims hold"."""
+    words = verdict.value if count == 1 else verdict.value.replace("holds", "hold").replace("does", "do")
+    return f"<b>{count}</b> claim{'' if count == 1 else 's'} {words}"
+
+
+def _math(text: str) -> str:
+    """Return text as HTML in which powers, indices and letters are set as in a formula."""
+    text = html.escape(text)
+    text = re.sub(r"\^\(([^)]+)\)|\^([−-]?[\d.]*\d)", lambda m: f"<sup>{m[1] or m[2]}</sup>", text)
+    text = re.sub(r"(?<=\w)_(\w+)", r"<sub>\1</sub>", text)
+    return re.sub(r"(?<![\w&;-])([TKNkεκλμσγ])(?![\w;])", r"<i>\1</i>", text)
 
 
 def _css(verdict: Verdict) -> str:
@@ -141,12 +162,13 @@ def _claim_row(judged: Judged) -> str:
     claim, finding = judged.claim, judged.finding
     mark = {Verdict.HOLDS: "✓", Verdict.CAVEAT: "◐", Verdict.FAILS: "✗"}[finding.verdict]
     return (
-        f'<tr class="{_css(finding.verdict)}"><td data-label="Claim"><p>{html.escape(claim.sentence)}</p>'
+        f'<tr class="{_css(finding.verdict)}"><td data-label="Claim"><p>{_math(claim.sentence)}</p>'
         f"<small>{html.escape(claim.section)} · "
         f'<a href="#figure-{judged.figure}">Figure {judged.figure}</a></small></td>'
-        f'<td data-label="Measured">{html.escape(finding.measured)}</td>'
+        f'<td data-label="Measured">{_math(finding.measured)}</td>'
         f'<td data-label="Verdict"><span class="verdict">{mark} {finding.verdict.value}</span>'
-        f"<small>{html.escape(finding.reason)}</small></td></tr>"
+        f"<small>{_math(finding.reason)}</small>"
+        f"<small>Holds if: {_math(THRESHOLDS[claim.name])}.</small></td></tr>"
     )
 
 
@@ -155,9 +177,9 @@ def _figure(figure: Figure, results: Results, settings: Settings, folder: Path) 
     picture = base64.b64encode((folder / f"{stem}.png").read_bytes()).decode()
     ours = " <em>ours</em>" if figure.ours else ""
     return (
-        f'<figure id="figure-{figure.name}"><h3>Figure {figure.name}: {html.escape(figure.title)}{ours}</h3>'
+        f'<figure id="figure-{figure.name}"><h3>Figure {figure.name}: {_math(figure.title)}{ours}</h3>'
         f'<div class="picture"><img alt="{html.escape(figure.title)}" src="data:image/png;base64,{picture}"></div>'
-        f"<figcaption>{html.escape(figure.explain(results, settings))} "
+        f"<figcaption>{_math(figure.explain(results, settings))} "
         f'<small><a href="{stem}.pdf">PDF</a> <a href="{stem}.png">PNG</a></small></figcaption></figure>'
     )
 

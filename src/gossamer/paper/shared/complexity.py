@@ -20,7 +20,7 @@ from gossamer.observations import Gaussian
 from gossamer.paper.pipeline.results import Row
 from gossamer.paper.shared import problem
 from gossamer.paper.shared.modes import EverySDA, energies
-from gossamer.paper.shared.problem import first_at_most
+from gossamer.paper.shared.problem import described, first_at_most
 
 RESAMPLES = 200
 BLOCK = 2**28
@@ -57,15 +57,7 @@ def exact_samples(
         error = sda.total_error(mean)
         sstm = EverySSTM(net, mean, min(large))
         for k, d in enumerate(group):
-            base = {
-                "experiment": "samples",
-                "graph": graph,
-                "agents": agents,
-                "spread": spread,
-                "draw": d,
-                "seed": seed,
-                "source": "exact",
-            }
+            base = described("samples", graph, agents, spread, seed, draw=d, source="exact")
             for eps in (*large, *small):
                 rounds = first_at_most(error[:, k], eps)
                 assert rounds is not None
@@ -161,15 +153,8 @@ def sda_protocol(
         errors = trajectories(net, obs, horizons, trials, seed)
         if np.any(errors.mean(axis=1) <= min(epsilons)):
             break
-    base = _runs_of("sda", graph, agents, spread, trials, seed, "protocol")
+    base = described("samples", graph, agents, spread, seed, method="sda", trials=trials, source="protocol")
     return [{**base, **row} for row in first_passages(horizons, errors, epsilons, seed)]
-
-
-def _runs_of(
-    method: str, graph: str, agents: int, spread: float, trials: int, seed: int, source: str
-) -> dict[str, object]:
-    where = {"experiment": "samples", "graph": graph, "agents": agents, "spread": spread, "draw": 0}
-    return {**where, "method": method, "seed": seed, "trials": trials, "source": source}
 
 
 def examined(rounds: int) -> Integers:
@@ -190,16 +175,8 @@ def first_passages(horizons: Integers, errors: Floats, epsilons: Sequence[float]
         firsts = np.where(reached.any(axis=0), horizons[reached.argmax(axis=0)], horizons[-1])
         low, high = np.quantile(firsts[1:], [0.025, 0.975])
         rounds = int(firsts[0])
-        rows.append(
-            {
-                "epsilon": eps,
-                "rounds": rounds,
-                "quantity": "samples",
-                "value": rounds,
-                "low": float(low),
-                "high": float(high),
-            }
-        )
+        answer = {"value": rounds, "low": float(low), "high": float(high)}
+        rows.append({"epsilon": eps, "rounds": rounds, "quantity": "samples", **answer})
     return rows
 
 
@@ -231,7 +208,8 @@ def sda_fresh(
     error = sda.total_error(obs.mean.T)[:, 0]
     amplitude = np.sqrt(energies(net, obs.mean.T)[:, 0])
     rng = np.random.default_rng([seed, agents])
-    base = _runs_of("sda", graph, agents, spread, trials, seed, "fresh protocol")
+    about = {"method": "sda", "trials": trials, "source": "fresh protocol"}
+    base = described("samples", graph, agents, spread, seed, **about)
     rows: list[Row] = []
     rounds = 0
     far = 1 + 20 / math.sqrt(trials)  # an average of this many runs is never further off
@@ -257,7 +235,9 @@ def sstm_runs(
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     every = EverySSTM(net, obs.mean.T, min(epsilons))
-    base = _runs_of("sstm_sc", graph, agents, spread, trials, seed, "protocol")
+    base = described(
+        "samples", graph, agents, spread, seed, method="sstm_sc", trials=trials, source="protocol"
+    )
     rows: list[Row] = []
     for eps in epsilons:
         method = every.method(0, eps)

@@ -11,7 +11,7 @@ from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
-from gossamer.paper.shared.problem import GRAPHS, NORMAL_95
+from gossamer.paper.shared.problem import GRAPHS, around, described
 from gossamer.theory import k_star
 
 METHODS: dict[str, Method] = {"sda": SDA(), "d-masg": DMASG(), "dsg": DSG()}
@@ -29,15 +29,7 @@ def converge(
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     rounds = horizons(net, stages)
-    base = {
-        "experiment": "convergence",
-        "graph": graph,
-        "method": method,
-        "agents": agents,
-        "spread": spread,
-        "draw": 0,
-        "seed": seed,
-    }
+    base = described("convergence", graph, agents, spread, seed, method=method)
     truth = exact(METHODS[method], net, obs, rounds)
     runs = problem.run(METHODS[method], net, obs, rounds, trials=trials, seed=seed, keep="errors")
     rows: list[Row] = []
@@ -45,22 +37,8 @@ def converge(
         for quantity in ("total_error", "bias", "variance"):
             value = float(getattr(truth, quantity)[k])
             rows.append({**base, "rounds": t, "source": "exact", "quantity": quantity, "value": value})
-        margin = NORMAL_95 * runs.stderr[k]
-        around = {
-            "value": float(runs.total_error[k]),
-            "low": float(runs.total_error[k] - margin),
-            "high": float(runs.total_error[k] + margin),
-        }
-        rows.append(
-            {
-                **base,
-                "rounds": t,
-                "source": "simulation",
-                "quantity": "total_error",
-                "trials": trials,
-                **around,
-            }
-        )
+        common = {**base, "rounds": t, "source": "simulation", "quantity": "total_error", "trials": trials}
+        rows.append({**common, **around(float(runs.total_error[k]), float(runs.stderr[k]))})
     if method == "sda":
         for quantity, number_ in (("condition number", net.condition_number), ("k*", k_star(net))):
             rows.append({**base, "source": "exact", "quantity": quantity, "value": float(number_)})

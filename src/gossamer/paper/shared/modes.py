@@ -62,7 +62,7 @@ class EverySDA:
         self.network, self.rounds = network, rounds
         assert network.spectrum is not None
         alive = min(rounds, math.ceil(MEMORY * math.sqrt(network.condition_number)) + 50)
-        impulse = impulse_response(tabulate(SDA(output="last"), network, alive), network.spectrum)
+        impulse = impulse_response(tabulate(SDA(output="last"), network, alive), network.spectrum.eigenvalues)
         held = np.cumsum(impulse[::-1, 1:], axis=0)  # (lags, modes - 1), the newest lag first
         sums = np.concatenate([np.zeros((1, held.shape[1])), np.cumsum(held, axis=0)])
         squares = np.concatenate([np.zeros((1, held.shape[1])), np.cumsum(held**2, axis=0)])

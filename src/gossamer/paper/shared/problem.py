@@ -15,6 +15,7 @@ from gossamer.engines.simulate import simulate
 from gossamer.methods import Method
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.observations import Gaussian
+from gossamer.paper.pipeline.results import Row
 
 GRAPHS = ("path", "cycle", "star", "grid", "erdos-renyi")
 """From the least to the best connected."""
@@ -74,6 +75,12 @@ def first_at_most(errors: Floats, epsilon: float) -> int | None:
 def slope(x: ArrayLike, y: ArrayLike) -> float:
     """Return the least-squares slope of ln y against ln x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def described(experiment: str, graph: str, agents: int, spread: float, seed: int, **more: object) -> Row:
+    """Return the columns that say what a row is about; the first draw of the means unless `more` says otherwise."""
+    about = {"experiment": experiment, "graph": graph, "agents": agents, "spread": spread, "seed": seed}
+    return {**about, "draw": 0, **more}
 
 
 def around(mean: float, stderr: float) -> dict[str, float]:

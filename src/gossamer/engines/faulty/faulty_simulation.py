@@ -138,7 +138,7 @@ def _result(
         parts=pick(run.parts),
         rule=rule,
         worst=pick(run.worst[:, :count].max(axis=1)),
-        lossy=len(run.scene.faults.chains) > 0,
+        faults=run.scene.faults,
     )
 
 

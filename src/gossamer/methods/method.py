@@ -28,6 +28,7 @@ from gossamer import checks
 from gossamer.arrays import Floats, same
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
+from gossamer.results import html_table
 
 Register: TypeAlias = Any
 """A register, a message or an observation: a float, an array over trials, or unit vectors. The functions of a method
@@ -104,10 +105,28 @@ class Method(ABC):
         ]
         return ", ".join([self.name, *words])
 
+    def _repr_html_(self) -> str:
+        """Show the parameters in notebooks; those that were not set are chosen for the network."""
+        parameters: tuple[Field[object], ...] = fields(self) if is_dataclass(self) else ()
+        values = [getattr(self, f.name) for f in parameters]
+        rows = [
+            (f.name, "chosen for the network" if value is None else value)
+            for f, value in zip(parameters, values, strict=True)
+        ]
+        return html_table(self.name, ("parameter", "value"), rows)
+
     @property
     def bears_loss(self) -> bool:
         """Return whether the method converges where messages are lost, as far as is known."""
         return True
+
+    @property
+    def after_loss(self) -> Method | None:
+        """Return the method whose step an edge takes for a while after it has missed a message; None: this one.
+
+        It has the same registers. Only how gossip changes them on the edge may differ (`ledger.py`).
+        """
+        return None
 
     @property
     def anytime(self) -> bool:

@@ -68,11 +68,11 @@ class Family(ABC):
     """Which labels it has, in words."""
 
     separates: ClassVar[bool] = False
-    """Whether labels can be told apart without error, so that the loss falls forever (separable data)."""
+    """Whether labels can be separated without error, so that the loss falls forever (separable data)."""
 
     reach: ClassVar[float] = 0.0
-    """A change of a predictor that changes the curvature by at most a factor e; 0: not known; infinite: a step by
-    `newton_curvatures` lowers the loss however long it is."""
+    """A change of a predictor that changes the curvature by at most a factor e; 0 if unknown; infinite if every full
+    step by `newton_curvatures` lowers the loss."""
 
     scale_terms: ClassVar[int] = 0
     """How many averages a scale is estimated from, by families that have one."""
@@ -93,11 +93,11 @@ class Family(ABC):
     """Whether the scale is a dispersion that maximizes the likelihood together with the coefficients."""
 
     jumps: ClassVar[bool] = False
-    """Whether curvatures jump, so that the error of linearization does not see all: rows move at each look."""
+    """Whether curvatures jump, so that the linearization error may miss changes: rows move at each look."""
 
     @property
     def class_count(self) -> int:
-        """How many classes the labels are; 0: they are numbers."""
+        """Number of classes; 0 if labels are numbers."""
         return 0
 
     @property
@@ -121,8 +121,11 @@ class Family(ABC):
         """Whether adding one number to all predictors leaves the loss as it is."""
         return False
 
-    def parameter_names(self, covariates: Sequence[str]) -> list[str]:
-        """What the parameters of these covariates are called; with several predictors, name[class]."""
+    def parameter_names(
+        self, covariates: Sequence[str], classes: Sequence[object] | None = None
+    ) -> list[str]:
+        """The names of the parameters of these covariates; with several predictors, name[class] with the labels of
+        the classes, or their numbers if there are no labels."""
         return list(covariates)
 
     def against_first(self) -> Family:
@@ -138,7 +141,7 @@ class Family(ABC):
         """(m, m, ...) the second derivatives, from (m, ...) and (...)."""
 
     def newton_curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the curvatures of Newton's step for rows at rest."""
+        """(m, m, ...) the curvatures of Newton's step for stored rows."""
         return self.curvatures(predictors, y)
 
     def careful_curvatures(self, predictors: Floats, y: Floats, careful: Booleans | bool) -> Floats:
@@ -178,7 +181,7 @@ class Family(ABC):
         raise Unsupported(f"the family {self.name} does not estimate its dispersion from the likelihood")
 
     def penalty_factor(self, scale: float) -> float:
-        """What the penalty is multiplied by at a scale."""
+        """The factor of the penalty at a scale."""
         return 1.0
 
     @abstractmethod
@@ -191,10 +194,10 @@ class Family(ABC):
         return np.zeros((self.outputs, *y.shape))
 
     def plausible(self, y: Floats, samples: int) -> Limits:
-        """Between which predictors a sample with this label is linearized, when `samples` have been seen.
+        """Return the interval of predictors in which a sample with this label is linearized after `samples` samples.
 
-        Before the network has mixed, estimates are wild, and where the curvature grows with the predictor a few samples
-        would outweigh all others for good.
+        Before the network has mixed, estimates are unreliable, and if the curvature grows with the predictor a few
+        samples would permanently outweigh all others.
         """
         return -np.inf, np.inf
 
@@ -289,7 +292,7 @@ class Family(ABC):
             raise InvalidInput(
                 f"the labels{whose} must be {self.labels} for the family {self.name}, but {int(np.sum(wrong))} of "
                 f"{labels.size} are not, the first of them {labels[wrong].flat[0]:g}; choose another family, or encode "
-                "the labels anew"
+                "the labels again"
             )
         return labels
 

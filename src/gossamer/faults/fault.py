@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 from gossamer import checks
 from gossamer.arrays import Integers
 from gossamer.errors import InvalidInput
+from gossamer.results import html_table
 
 PURPOSES = 16
 """The k-th random link fault of a set draws with purpose FAULT + 16 k, so that they are independent."""
@@ -49,6 +50,9 @@ class Fault(ABC):
             elif value != field.default:
                 arguments.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(arguments)})"
+
+    def _repr_html_(self) -> str:
+        return faults_table([self])
 
     def _plain(self, name: str) -> object:
         """The value of a field, made of numbers and lists."""
@@ -156,3 +160,12 @@ def whole_numbers(fault: Fault, **least: int) -> None:
     """Keep these fields of a fault as integers of at least the given bounds."""
     for name, bound in least.items():
         object.__setattr__(fault, name, checks.whole_number(name, getattr(fault, name), least=bound))
+
+
+def faults_table(faults: Sequence[Fault]) -> str:
+    """Return faults as a table for notebooks."""
+    rows = []
+    for fault in faults:
+        named = {key.replace("_", " "): value for key, value in fault.to_json().items() if key != "kind"}
+        rows.append((fault.kind, ", ".join(f"{key} {checks.brief(value)}" for key, value in named.items())))
+    return html_table(f"{len(faults)} fault{'' if len(faults) == 1 else 's'}", ("fault", "parameters"), rows)

@@ -53,7 +53,7 @@ class Missing(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a task: its rows, and what they were computed from."""
+    """The result of a task: its rows and their origins."""
 
     position: int
     rows: list[Row]
@@ -81,7 +81,7 @@ class Kept:
 
     @classmethod
     def read(cls, store: Store, key: str) -> Kept:
-        """Return what a store knows of a point."""
+        """Return the stored results of a point."""
         stored = store.read(key)
         if stored is None:
             return cls()
@@ -147,6 +147,12 @@ def compare(
     -------
     Comparison
         One row per network, streams, method and number of rounds.
+
+    See Also
+    --------
+    exact : The expected error of one method.
+    plan : The rounds needed for a target error.
+    tune : Parameters that minimize the error.
 
     Examples
     --------

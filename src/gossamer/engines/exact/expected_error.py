@@ -13,7 +13,7 @@ variance is sampled (`sampling.py`); its standard error is returned next to the 
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from gossamer.engines.exact.propagation import impulse_response, trajectory
 from gossamer.engines.exact.result import Exact
 from gossamer.engines.exact.sampling import Sampler, measures
 from gossamer.engines.horizons import Horizons, horizons_of
+from gossamer.engines.results import OneOrMore
 from gossamer.errors import Unsupported
 from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import Method, resolve, tabulate
@@ -67,7 +68,7 @@ def exact(
     masks: Masks | float | None = None,
     faults: FaultsLike = None,
     drawn: bool = False,
-) -> Exact[Any, Any]:
+) -> Exact[OneOrMore, OneOrMore]:
     r"""Return the expected error of `method` after `rounds` rounds, or after each of several.
 
     The error is :math:`E \sum_i \|\hat\theta_i - \bar\mu\|^2`, the sum over agents of the squared differences between
@@ -117,11 +118,17 @@ def exact(
     Exact
         The error, its bias and variance, and its cost in samples and messages.
 
+    See Also
+    --------
+    simulate : Trials instead of expectations, with faults and on changing networks.
+    compare : Several methods and networks side by side.
+    weights : The weight of every observation in every estimate.
+
     Examples
     --------
     >>> net, obs = gs.Network.grid(5, 5), gs.Gaussian(np.arange(25.0))
-    >>> found = gs.exact("anytime-sda", net, obs, rounds=500)
-    >>> found.over_limit, found.mse
+    >>> result = gs.exact("anytime-sda", net, obs, rounds=500)
+    >>> result.over_limit, result.mse
     (1.0135, 8.1081e-05)
     >>> gs.exact("dsg", net, obs, rounds=[100, 1000]).over_limit
     array([1541.5,  155.1])
@@ -151,10 +158,9 @@ def _over_draws(
     rounds: int | Horizons,
     masks: Masks | None,
     faults: FaultsLike,
-) -> Exact[Any, Any]:
-    from gossamer.engines.exact.drawn import (
-        exact_over_draws,
-    )  # needs SciPy's distributions, which load slowly
+) -> Exact[OneOrMore, OneOrMore]:
+    # Needs SciPy's distributions, which load slowly.
+    from gossamer.engines.exact.drawn import exact_over_draws
 
     if masks is not None:
         raise Unsupported(
@@ -180,7 +186,7 @@ def evaluate(
     observations: Observations,
     rounds: int | Horizons,
     over: Measure | Sampler | None = None,
-) -> Exact[Any, Any]:
+) -> Exact[OneOrMore, OneOrMore]:
     """Like `exact`, for many calls that share the result of `measures` for these observations and this network."""
     horizons, one = horizons_of(rounds)
     passes = trajectory(method, network, horizons)
@@ -222,7 +228,7 @@ def _some(horizons: Integers) -> Integers:
 
 
 def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
-    """Return how much of every observation is in every estimate after the last round.
+    """Return the weight of every observation in every estimate after the last round.
 
     Parameters
     ----------
@@ -251,7 +257,7 @@ def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
             f"{rounds * network.agents**2 * 8 / 2**30:.1f} GiB; ask for fewer rounds or agents"
         )
     spectrum = decomposed(network, "the weights of single observations")
-    response = impulse_response(tabulate(method, network, rounds), spectrum)
+    response = impulse_response(tabulate(method, network, rounds), spectrum.eigenvalues)
     basis = spectrum.analyze(np.eye(network.agents)).conj().T
     return np.real(np.einsum("im,tm,jm->tij", basis, response, basis.conj(), optimize=True))
 

@@ -14,6 +14,7 @@ import gossamer as gs
 from gossamer.engines.exact import weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", VARIANTS, ids=repr)
 @pytest.mark.parametrize("rounds", [1, 2, 23])
 def test_exact_equals_the_full_covariance_recursion(method, rounds, small):
@@ -53,6 +54,7 @@ def test_a_constant_gain_tracks_a_drift_better():
     assert tracking < fixed / 10
 
 
+@pytest.mark.slow
 @given(
     connected_networks(),
     st.sampled_from(["sda", "anytime-sda", "dsg", "msda", "chebyshev"]),

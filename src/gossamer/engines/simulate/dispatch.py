@@ -187,6 +187,12 @@ def simulate(
     Simulation or FaultySimulation
         Errors with their standard errors, and what was kept.
 
+    See Also
+    --------
+    exact : The expected error, without trials.
+    compare : Several methods and networks side by side.
+    Simulation : The result; with faults, it is a FaultySimulation.
+
     Examples
     --------
     >>> net, obs = gs.Network.grid(5, 5), gs.Gaussian(np.arange(25.0))

@@ -3,6 +3,7 @@ number)."""
 
 from __future__ import annotations
 
+import html
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -16,6 +17,10 @@ from gossamer.numerics.blocks import average
 
 LARGEST_BATCH = 100_000
 """Beyond this many samples per round, only Gaussian batch means are drawn (in one draw, exactly)."""
+
+
+SKETCHED = 100
+"""Largest number of agents in a notebook's picture."""
 
 
 class Observations(ABC):
@@ -41,7 +46,7 @@ class Observations(ABC):
     variance: Floats
     normal: ClassVar[bool] = False
     """Whether `sample` draws mean + std times the standard normals of `numerics.random`, which compiled loops can draw
-    by themselves as they go. The claim is about one `sample`: a class with another one does not inherit it."""
+    on the fly. This is a property of one `sample`: a class that overrides it does not inherit the claim."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -52,6 +57,25 @@ class Observations(ABC):
         std = np.sqrt(self.variance)
         size = f"{self.agents} agents" + (f" x {self.components} components" if self.components > 1 else "")
         return f"{type(self).__name__}({size}, means {extent(self.mean)}, std {extent(std)})"
+
+    def _repr_html_(self) -> str:
+        """Show the mean and the standard deviation of each agent's first component as a picture above the text."""
+        shown = min(self.agents, SKETCHED)
+        mean, std = self.mean[:shown, 0], np.sqrt(self.variance[:shown, 0])
+        low, high = float((mean - std).min()), float((mean + std).max())
+        x = 8 + (np.arange(shown) + 0.5) * (304 / shown)
+        center, top, bottom = (
+            (72 - 64 * (values - low) / ((high - low) or 1.0)).round(1)
+            for values in (mean, mean + std, mean - std)
+        )
+        bars = "".join(f"M{at:.1f} {a:g}V{b:g}" for at, a, b in zip(x, bottom, top, strict=True))
+        dots = "".join(f'<circle cx="{at:.1f}" cy="{y:g}" r="1.8"/>' for at, y in zip(x, center, strict=True))
+        words = html.escape(repr(self))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="320" height="80" role="img" aria-label="{words}">'
+            f'<path d="{bars}" stroke="currentColor" stroke-opacity="0.4"/><g fill="#0072b2">{dots}</g></svg>'
+            f"<br><code>{words}</code>"
+        )
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are streams of the same kind with the same parameters."""
@@ -93,7 +117,7 @@ class Observations(ABC):
 
     @property
     def normal_std(self) -> Floats | None:
-        """(N, n) standard deviations if the samples are `normal`; None: only `sample` knows how to draw them."""
+        """(N, n) standard deviations if the samples are `normal`; None if only `sample` can draw them."""
         return None
 
     @property

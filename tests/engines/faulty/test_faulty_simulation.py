@@ -139,6 +139,7 @@ def test_without_faults_it_is_the_plain_simulation():
     )
 
 
+@pytest.mark.slow
 def test_the_compiled_rules_are_those_of_agents_that_send_messages():
     network = Network.grid(3, 4)
     observations = gaussian(12)
@@ -210,6 +211,7 @@ def test_results_do_not_depend_on_the_number_of_trials_run_together():
     np.testing.assert_array_equal(many.estimates[:3], few.estimates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     [
@@ -261,6 +263,7 @@ def test_flows_cancel_so_that_the_average_is_conserved():
     assert np.abs(lossy.estimates.sum(axis=1)[:, 0] - own.sum(axis=0)[0]).max() < 0.1
 
 
+@pytest.mark.slow
 def test_skipping_the_missing_neighbor_drifts_away():
     network, observations = Network.path(10), gaussian(10)
     faults = Faults(Loss(0.1))
@@ -274,6 +277,7 @@ def test_skipping_the_missing_neighbor_drifts_away():
     np.testing.assert_allclose(whole.estimates, simulate_faulty(*arguments[:6]).estimates, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_loss_costs_little_on_a_well_connected_network():
     network, observations = Network.erdos_renyi(30, seed=1), gaussian(30)
     limit = 1 / 600  # a center's error, summed over the agents: sigma^2 / T
@@ -359,12 +363,9 @@ def test_a_single_fault_will_do(small):
     ("loss", "network", "most"),
     [
         (0.5, Network.path(100), 2.0),
-        (0.5, Network.cycle(100), 1.25),
         (0.5, Network.star(100), 1.25),
-        (0.5, Network.grid(10, 10), 1.03),
         (0.5, Network.erdos_renyi(100, seed=1), 1.03),
         (0.7, Network.grid(10, 10), 1.2),
-        (0.7, Network.erdos_renyi(100, seed=1), 1.2),
         (0.7, Network.random_geometric(100, seed=1), 1.2),
     ],
     ids=lambda value: getattr(value, "name", value),
@@ -380,6 +381,20 @@ def test_the_local_form_bears_heavy_loss(loss, network, most):
     assert run.total_error < most * center
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["path:60", "cycle:60", "star:60", "grid:8x8"])
+@pytest.mark.parametrize("loss", [0.003, 0.03, 0.3])
+def test_the_local_heavy_ball_is_not_behind_the_local_form(name, loss):
+    """Without loss it is ahead of it; at 30% both take the same step on almost all edges."""
+    network = Network.named(name)
+    arguments = network, gaussian(network.agents), [100, 300, 1000], 16
+    both = [
+        simulate(AnytimeSDA(form), *arguments, seed=3, faults=Loss(loss), keep="errors").total_error
+        for form in ("local-heavy-ball", "local")
+    ]
+    assert np.all(both[0] < 1.1 * both[1])
+
+
 def test_a_form_for_reliable_networks_says_that_it_is_one():
     net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
     lost, crashed = gs.faults.Loss(0.2), gs.faults.Crash(5, 10)
@@ -387,6 +402,7 @@ def test_a_form_for_reliable_networks_says_that_it_is_one():
         ("heavy-ball", lost, True),
         ("heavy-ball", crashed, False),
         ("local", lost, False),
+        ("local-heavy-ball", lost, False),
     ):
         run = gs.simulate(gs.AnytimeSDA(form), net, obs, 20, trials=2, faults=faults)
         assert ("may diverge where messages are lost" in run.records()[0]["note"]) == warned
