@@ -81,6 +81,7 @@ def test_several_classes_with_words_for_labels():
     np.testing.assert_allclose(ours.predict_proba(x).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 def test_regressors_find_what_scikit_learn_finds():
     x, y = load_diabetes(return_X_y=True)
     known = PoissonRegressor(alpha=1e-4, solver="newton-cholesky", tol=1e-12).fit(x, y + 0.5)
@@ -125,6 +126,7 @@ def test_in_a_pipeline_and_a_grid_search():
     assert search.predict(x).shape == y.shape
 
 
+@pytest.mark.slow
 def test_owners_of_rows_in_cross_validation():
     """Folds take the owners of their rows along; agents without rows in a fold are not part of its network."""
     x, y = load_breast_cancer(return_X_y=True)
@@ -200,6 +202,7 @@ def test_weights_of_rows_and_classes(weight):
     np.testing.assert_allclose(ours.coef_, known.coef_, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_more_rows_by_and_by():
     x, y = load_breast_cancer(return_X_y=True)
     x = StandardScaler().fit_transform(x)
@@ -214,3 +217,42 @@ def test_more_rows_by_and_by():
     np.testing.assert_array_equal(stored.predict(x), parts.predict(x))
     with pytest.raises(Unsupported, match="rows of this estimator were not stored"):
         stored.partial_fit(x, y)
+
+
+def test_classes_without_rows_so_far():
+    """As with `SGDClassifier`: all classes have probabilities from the first batch on, whatever it holds."""
+    x, y = load_iris(return_X_y=True)
+    words = np.array(["setosa", "versicolor", "virginica"])[y]
+    ours = DecentralizedLogisticRegression(agents=4)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        ours.partial_fit(x[:50], words[:50])
+    ours.partial_fit(x[:50], words[:50], classes=np.unique(words))  # one class
+    assert set(ours.predict(x)) == {"setosa"}
+    assert ours.predict_proba(x).tolist() == [[1.0, 0.0, 0.0]] * len(x)
+    assert ours.rounds_ == 0
+    ours.partial_fit(x[50:100], words[50:100])  # two: the limit of softmax with a class that no row has
+    known = LogisticRegression(C=2, solver="newton-cholesky", tol=1e-12).fit(x[:100], words[:100])
+    np.testing.assert_allclose(ours.predict_proba(x)[:, :2], known.predict_proba(x), atol=1e-7)
+    assert ours.coef_.shape == (3, 4)
+    assert ours.fit_.names[0] == "x0[setosa]"
+    ours.partial_fit(x[100:], words[100:])
+    known = LogisticRegression(solver="newton-cholesky", tol=1e-12).fit(x, words)
+    np.testing.assert_allclose(ours.predict_proba(x), known.predict_proba(x), atol=1e-6)
+    assert ours.fit_.predict(x).tolist() == known.predict(x).tolist()
+    with pytest.raises(ValueError, match="the labels must be among the classes"):
+        ours.partial_fit(x[:2], ["setosa", "rosa"])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        ours.partial_fit(x[:2], words[:2], classes=["setosa", "rosa"])
+
+
+@pytest.mark.parametrize("label", [-1, 1])
+def test_one_of_two_classes_so_far(label):
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    ours = DecentralizedLogisticRegression(agents=3).partial_fit(x, np.full(30, label), classes=[-1, 1])
+    assert set(ours.predict(x)) == {label}
+    assert ours.predict_proba(x)[0].tolist() == [float(label == -1), float(label == 1)]
+    y = np.where(x[:, 0] > 0, 1, -1)
+    known = LogisticRegression(solver="newton-cholesky", tol=1e-12).fit(
+        np.vstack([x, x]), np.append(np.full(30, label), y)
+    )
+    np.testing.assert_allclose(ours.partial_fit(x, y).coef_, known.coef_, atol=1e-7)

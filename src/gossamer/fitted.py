@@ -1,6 +1,6 @@
 """A fitted model, wherever it was fitted: its predictions, and what is known of its accuracy.
 
-`Fit` (rows at rest) and the snapshot of an agent (`agents/statistics/models.py`) both give a `FittedModel`. It holds
+`Fit` (stored rows) and the snapshot of an agent (`agents/statistics/models.py`) both give a `FittedModel`. It holds
 one agent's parameters and how columns become covariates; its `Summary` is made of averages over the network, never of
 rows.
 SciPy and scikit-learn are loaded when they are needed, because agents do without them.
@@ -31,14 +31,19 @@ class Totals(NamedTuple):
     base: float
 
     def dispersion(self, family: Family, parameters: float) -> float:
-        """The factor of the variance: 1, or Pearson's statistic per degree of freedom."""
-        return float(self.pearson / (self.rows - parameters)) if family.dispersed else 1.0
+        """The factor of the variance: 1, or Pearson's statistic per degree of freedom; NaN if there are none."""
+        if not family.dispersed:
+            return 1.0
+        freedom = self.rows - parameters
+        return float(self.pearson / freedom) if freedom > 1e-6 else np.nan  # rows are averages, and round
 
     def log_likelihood(self, family: Family, dispersion: float) -> float:
-        """The logarithm of the density of all labels; NaN without a density."""
+        """The logarithm of the density of all labels; NaN without a density, or if labels are fitted exactly."""
         if not family.density:
             return np.nan
         at = family.likelihood_dispersion(dispersion, float(self.deviance / self.rows))
+        if not at > 0:
+            return np.nan
         return float(family.log_likelihood(self.rows, self.loss, self.base, at))
 
     def null_deviance(self, family: Family, means: Floats) -> float:
@@ -282,7 +287,8 @@ class FittedModel:
     def score(self, X: object, y: object, *, offset: object = 0.0, sample_weight: object = None) -> float:
         """Return the accuracy on new rows: the share of correct classes, or of explained deviance (D^2).
 
-        For least squares this is R^2, which is also reported for Huber's losses.
+        For least squares this is R^2, which is also reported for Huber's losses. As in scikit-learn, labels that are
+        all the same give 1 if they are predicted exactly, and 0 if not.
         """
         y = np.asarray(y)
         weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -293,7 +299,7 @@ class FittedModel:
         flat = np.repeat(family.constant(float(np.average(y, weights=weights)))[:, None], len(y), axis=1)
         losses = [family.losses(at, y) for at in (self.predictors(X, offset=offset), flat)]
         ours, null = (float(weights @ (loss - family.least_losses(y))) for loss in losses)
-        return 1 - ours / null
+        return 1 - ours / null if null else float(ours == 0)
 
     def to_sklearn(self) -> Any:
         """Return a fitted estimator of scikit-learn with the same predictions.

@@ -1,37 +1,39 @@
-"""Sums over rows that a network averages to fit a model, and what the averages say.
+"""Sums over rows that a network averages to fit a model, and how to read the averages.
 
-A row (x, y) is linearized at a predictor eta of its own: near it the loss is the parabola with slope l' and curvature
-l'' (`families.py`). Over the rows of an agent, with weights w (1, unless old rows are forgotten), the sums
+Each row (x, y) is linearized at its own predictor eta: near it, the loss is approximated by the parabola with slope l'
+and curvature l'' (`families/`). Over the rows of an agent, with weights w (1 unless old rows are forgotten), the sums
 
     n = sum of w          A = sum of w l'' x x'       c = sum of w l'' eta x      g = sum of w l' x
     v = sum of w l''      s = sum of w l'' eta^2      J = sum of w^2 l'^2 x x'
     q_j = sum of w^4 (a_j'x l')^4                     d_j = sum of w^2 (a_j'x)^4 l''^2
 
-are averaged over the network (with several predictors, Kronecker products of these), and, for a summary, deviances,
-Pearson's statistics, losses and labels. An agent that holds the averages solves (A + n ridge) theta = c - g: Newton's
-step for the rows of all agents. Averaging is linear and treats every
-component alike, so a row has one weight in all of them, and the averages also say how far the rows are from where they
-were linearized:
+are averaged over the network (with several predictors, Kronecker products of these), together with deviances, Pearson's
+statistics, losses and labels if a summary is needed. An agent that holds the averages solves
+(A + n ridge) theta = c - g, which is Newton's step for the rows of all agents. Averaging is linear and treats all
+components alike, so a row has the same weight in each of them, and the averages also tell how far the rows are from the
+points where they were linearized:
 
     Q = theta'A theta - 2 theta'c + s = sum of w l'' (x'theta - eta)^2.
 
-Where the curvature changes by a factor e at most when a predictor changes by 1, the score at theta is wrong by at most
-1/2 sum of l'' (x'theta - eta)^2 |x| to second order. With the kurtosis of normal numbers that changes theta by at most
-sqrt(3)/2 Q/sqrt(v) in the metric of A. In standard errors, this is the *error of linearization*: whatever its reason
-(rows that were let go before the estimate was good, agents that differ, labels whose nature has changed), an agent
-whose estimate has a large one knows it, withholds the estimate, and moves its rows closer.
+If the curvature changes by at most a factor e when a predictor changes by 1, the error of the score at theta is at most
+1/2 sum of l'' (x'theta - eta)^2 |x|, to second order. For covariates with the kurtosis of a normal distribution, this
+changes theta by at most sqrt(3)/2 Q/sqrt(v) in the metric of A. Measured in standard errors, it is the *linearization
+error*. Whatever its cause (rows discarded before the estimate was good, agents that differ, a change of the
+distribution), an agent can compute it from its averages; if it is large, the agent withholds its estimate and
+linearizes its rows closer to it.
 
-Rows that are still on their way, as the next paragraph has it, may be where the loss is nearly straight, and Q does not
-see them; they add u = sum of w |l'(x'theta) - l'(eta)| |x'theta - eta| at the agent's own latest theta.
+Rows whose predictor is still moving toward the estimate (see the last paragraph) may be where the loss is nearly
+straight, where Q does not notice them. They contribute u = sum of w |l'(x'theta) - l'(eta)| |x'theta - eta|, at the
+agent's own latest theta.
 
-Standard errors are those of the sandwich A^{-1} J A^{-1}, in which l' is divided by one minus the row's leverage (HC3).
-For each parameter, a_j is its row of the inverse curvature, so d_j and q_j say on how many rows it rests: by their
-curvatures, which must be `EFFECTIVE` at least, and by their squared scores, k = V^2/q_j with V the sum of (a_j'x l')^2.
-Satterthwaite's degrees of freedom of V are at least 2k, and intervals use Student's t with 2k.
+Standard errors are those of the sandwich A^{-1} J A^{-1}, with l' divided by one minus the row's leverage (HC3). For
+parameter j, a_j is its row of the inverse curvature, and d_j and q_j give the effective number of rows that determine
+it: by their curvatures, where at least `EFFECTIVE` rows are required, and by their squared scores, k = V^2/q_j with V
+the sum of (a_j'x l')^2. Satterthwaite's degrees of freedom of V are at least 2k, and intervals use Student's t with 2k.
 
-Rows move with care: a predictor changes by at most `STEP` at once. The loss of all rows falls with such a step, and a
-wild estimate from before the network has mixed does little harm. The Huber loss, whose curvature jumps, has its
-curvature replaced by that of the parabola that touches it and lies above, until the error is below `FAR`.
+Predictors move in small steps, by at most `STEP` at once. Such a step lowers the loss of all rows, and a bad estimate
+from before the network has mixed does little harm. For the Huber loss, whose curvature jumps, the curvature is replaced
+by that of the parabola that touches the loss from above, until the linearization error is below `FAR`.
 """
 
 from __future__ import annotations
@@ -46,51 +48,52 @@ from gossamer.families import Family
 from gossamer.least_squares import centering, curvature_of, invert, pack, unpack
 
 STEP = 1.5
-"""The largest change of a predictor at once."""
+"""Largest change of a predictor in one step."""
 
 CLOSE = 1e-7
-"""An error of linearization, in standard errors, that is not worth moving rows for."""
+"""Linearization error, in standard errors, below which rows are not moved."""
 
 FINE = 1e-5
-"""Rows are also moved while the step from where they are is longer, in standard errors, so that sums of nonlinear
-functions of theta are those of the estimate."""
+"""Rows are also moved while theta is further than this from their reference, in standard errors, so that sums of
+nonlinear functions of theta belong to the estimate."""
 
 FAR = 1.0
-"""Beyond this error of linearization, in standard errors, the Huber loss is replaced by parabolas above it."""
+"""Linearization error, in standard errors, above which the Huber loss is replaced by parabolas above it."""
 
 SETTLED = 0.5
-"""By how many standard errors a published estimate may be away from where rows were linearized last."""
+"""Largest distance of a published estimate from the last reference of its rows, in standard errors."""
 
 PUBLISHED = 0.1
-"""The largest error of linearization, in standard errors, with which an estimate is published."""
+"""Largest linearization error, in standard errors, of a published estimate."""
 
 ROWS = 20
-"""The least number of rows per parameter: with fewer, intervals do not cover as often as they say."""
+"""Smallest number of rows per parameter: with fewer, the coverage of intervals is too low."""
 
 EFFECTIVE = 15
-"""The least number of rows that a parameter rests on, by their curvatures; see `Judgement.effective`."""
+"""Smallest effective number of rows that determine a parameter, by their curvatures; see `Judgement.effective`."""
 
 FIRST = 4
-"""Where the sums that are vectors begin."""
+"""Index of the first vector-valued sum."""
 
 _MOST_LEVERAGE = 0.9
-"""The most that a row is taken to have determined of its own prediction."""
+"""Largest leverage of a row that is used; larger ones are clipped."""
 
 _LEAST = 1e-10
-"""The least share of the curvature, covariates centered and scaled alike, of a direction that is known."""
+"""Smallest relative curvature of a direction that counts as known, for centered covariates of equal scale."""
 
 
 class SumLayout(NamedTuple):
-    """Where the averaged sums lie in a vector: n, v, s, u, c, g, A, and with `meat` the number of contradicted labels,
-    the sum of w^2, J, d and q; then those of a summary."""
+    """The order of the averaged sums in a vector: n, v, s, u, c, g, A; with `meat`, the number of contradicted labels,
+    the sum of w^2, J, d and q; then the sums of a summary."""
 
     size: int
-    intercepts: int = 0  #: how many of theta's numbers are intercepts, the last of each predictor
+    intercepts: int = 0  #: number of intercepts in theta; each is the last entry of its predictor
     meat: bool = False
-    figures: int = (
-        0  #: how many numbers the rows let go, `Family.figures` and `Family.indicators` are; 0: no summary
+    #: number of entries of `summary`; 0 without a summary
+    figures: int = 0
+    expected: bool = (
+        False  #: whether the expected curvature is summed, because it differs from the observed one
     )
-    expected: bool = False  #: whether the expected curvature is summed, because it is not the observed one
 
     @property
     def packed(self) -> int:
@@ -98,32 +101,32 @@ class SumLayout(NamedTuple):
 
     @property
     def curved(self) -> int:
-        """Where the curvature begins."""
+        """Index of the first entry of the curvature."""
         return FIRST + 2 * self.size
 
     @property
     def plain(self) -> int:
-        """How many numbers there are without the meat."""
+        """Number of entries without the meat."""
         return self.curved + self.packed
 
     @property
     def components(self) -> int:
-        """How many numbers a message carries."""
+        """Number of entries of the vector."""
         return self.summarized + self.figures + (self.packed if self.expected else 0)
 
     @property
     def summarized(self) -> int:
-        """Where the sums of a summary begin: rows let go, figures, indicators, and the expected curvature."""
+        """Index of the first sum of a summary: discarded rows, figures, indicators, and the expected curvature."""
         return self.plain + (2 + self.packed + 2 * self.size if self.meat else 0)
 
     @property
     def spreads(self) -> int:
-        """Where d begins, and then q."""
+        """Index of the first entry of d, which q follows."""
         return self.plain + 2 + self.packed
 
     @property
     def powers(self) -> Floats:
-        """(components,) which power of its weight a row has in each."""
+        """(components,) the power of a row's weight in each entry."""
         column = np.arange(self.components)
         inner = np.where(column < self.spreads + self.size, 2.0, 4.0)
         return np.where((column <= self.plain) | (column >= self.summarized), 1.0, inner)
@@ -144,7 +147,7 @@ class SumLayout(NamedTuple):
         return unpack(held[..., self.curved : self.plain], self.size)
 
     def contradictions(self, held: Floats) -> Floats:
-        """(...) how many labels are the less likely ones: a slope above 1/2."""
+        """(...) number of labels that the model considers less likely: those with a slope above 1/2."""
         return held[..., self.plain]
 
     def squared_weights(self, held: Floats) -> Floats:
@@ -155,7 +158,7 @@ class SumLayout(NamedTuple):
         return unpack(held[..., self.plain + 2 : self.spreads], self.size)
 
     def summary(self, held: Floats) -> Floats:
-        """(..., figures) the number of rows let go, `Family.figures` and `Family.indicators`."""
+        """(..., figures) the number of discarded rows, `Family.figures` and `Family.indicators`."""
         return held[..., self.summarized : self.summarized + self.figures]
 
     def information(self, held: Floats) -> Floats:
@@ -166,21 +169,19 @@ class SumLayout(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What averaged sums say of theta, and how good it is."""
+    """The estimate theta from averaged sums, and its accuracy."""
 
     theta: Floats  #: (..., p)
-    known: Booleans  #: (..., p) by direction: along others, theta is the reference's
-    directions: (
-        Floats  #: (..., p, p) in columns: orthogonal for covariates that are centered and scaled alike
-    )
+    known: Booleans  #: (..., p) which directions are determined; along the others, theta is that of the reference
+    #: (..., p, p) the directions, in columns: orthogonal for centered covariates of equal scale
+    directions: Floats
     errors: Floats  #: (..., p) standard errors
-    linearization: (
-        Floats  #: (...) the error of linearization, in standard errors; infinite if nothing is known
-    )
-    inverse: Floats  #: (..., p, p) of the curvature, along the directions that are known
+    #: (...) the linearization error, in standard errors; infinite if nothing is known
+    linearization: Floats
+    inverse: Floats  #: (..., p, p) inverse of the curvature, along the known directions
     covariance: Floats  #: (..., p, p) of theta
-    rows: Floats  #: (...) how many rows of all agents are in the averages
-    effective: Floats  #: (..., p) on how many of them each parameter rests, by their curvatures
+    rows: Floats  #: (...) number of rows of all agents in the averages
+    effective: Floats  #: (..., p) effective number of rows that determine each parameter, by their curvatures
     freedom: Floats  #: (..., p) degrees of freedom of each standard error
 
     @property
@@ -193,35 +194,46 @@ class Judgement(NamedTuple):
         return np.asarray(self.ready & (self.linearization <= PUBLISHED))
 
     def enough(self, penalty: Floats) -> Booleans:
-        """(...) whether there are enough rows for intervals that cover, or a penalty."""
+        """(...) whether there are enough rows for valid intervals, or a penalty."""
         return np.asarray((self.rows >= ROWS * len(penalty)) | penalty.any())
 
     def unfounded(self, names: Sequence[str], penalty: Floats, rows: str) -> str:
-        """Why intervals of theta (p,) would not cover; empty if they do, or if there is a penalty."""
+        """Return why intervals of theta (p,) would not be valid; empty if they are, or if there is a penalty."""
         if penalty.any():
             return ""
         least = int(np.argmin(self.effective))
         if self.effective[least] < EFFECTIVE:
             return (
-                f"too few {rows} so far: {names[least]} rests on {self.effective[least]:.0f} of them, in effect, "
-                f"because few carry the information; intervals need {EFFECTIVE}"
+                f"too few {rows} so far: {names[least]} is determined by the equivalent of "
+                f"{self.effective[least]:.0f} of them, because few carry the information; intervals need {EFFECTIVE}"
             )
         if self.freedom.min() < 2:  # impossible for sums over all rows
             return "the sums on which intervals rest have not mixed yet"
         return ""
 
+    def exact(self, names: Sequence[str], rows: str) -> str:
+        """Why errors in units of the standard errors of theta (p,) mean nothing; empty if they do not vanish."""
+        variances = self.errors**2 * self.rows / np.maximum(np.diag(self.inverse), 1e-300)
+        least = int(np.argmin(variances))
+        if variances[least] > 1e-12:
+            return ""
+        return (
+            f"the standard error of {names[least]} vanishes: no {rows} vary along it, or the model fits all labels "
+            "exactly"
+        )
+
     def step(self, reference: Floats) -> float:
-        """By how many standard errors theta (p,) has left the reference where rows were linearized."""
+        """Return the distance of theta (p,) from the reference of the rows, in standard errors."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.nan_to_num(np.abs((self.theta - reference) / self.errors), nan=0.0).max())
 
     def unsettled(self, family: Family, reference: Floats) -> float:
-        """The step from the reference; 0 if it is short enough for a published estimate."""
+        """Return the step from the reference, or 0 if it is short enough for a published estimate."""
         step = self.step(reference)
         return 0.0 if step <= (PUBLISHED / 2 if family.jumps else SETTLED) else step
 
     def apart(self, layout: SumLayout, other: Floats, penalty: Floats) -> Floats:
-        """(...) by how many standard errors theta is off, at most, according to the averages of another agent."""
+        """Return (...) the largest error of theta according to the averages of another agent, in standard errors."""
         count = layout.counts(other)[..., None]
         whole = np.einsum("...ij,...j->...i", layout.curvature(other), self.theta)
         short = layout.shifted(other) - layout.slopes(other) - whole - count * penalty * self.theta
@@ -232,7 +244,8 @@ class Judgement(NamedTuple):
 
 
 def student_95(freedom: Floats) -> Floats:
-    """How many standard errors a 95% interval has to each side, by Student's t; to 1% from 3 degrees of freedom on."""
+    """Return the half-width of a 95% interval by Student's t, in standard errors; within 1% from 3 degrees of freedom
+    on."""
     z, n = 1.959963985, np.maximum(freedom, 1.0)
     terms = (
         (z**3 + z) / 4,
@@ -251,11 +264,11 @@ def judge(
     sharpness: float,
     least: float = _LEAST,
 ) -> Judgement:
-    """Solve for theta, and say how good it is.
+    """Solve for theta, and return it with its accuracy.
 
-    held (..., n) averaged sums; reference (..., p) where theta stays along unknown directions; penalty (p,) per row;
-    share (...): the sum of the squared weights that the rows of all agents have in the averages, 1/N for averages over
-    N agents of their sums; sharpness, see `Family.sharpness`.
+    held (..., n): averaged sums; reference (..., p): theta along unknown directions; penalty (p,): per row;
+    share (...): the sum of the squared weights of the rows of all agents in the averages, which is 1/N if the sums of N
+    agents are averaged; sharpness: see `Family.sharpness`.
     """
     held = np.asarray(held)
     finite = np.isfinite(held).all(axis=-1) & (layout.counts(held) > 0)
@@ -289,8 +302,8 @@ def judge(
 def _rested_on(
     layout: SumLayout, held: Floats, rows: Floats, inverse: Floats, curvature: Floats, covariance: Floats
 ) -> tuple[Floats, Floats]:
-    """(..., p) on how many rows each parameter rests, and the degrees of freedom of its variance, from means over
-    rows and the covariance of one row."""
+    """Return (..., p) the effective number of rows that determine each parameter, and the degrees of freedom of its
+    variance, from means over rows and the covariance of one row."""
     scale = np.maximum(np.einsum("...ii->...i", inverse), 1e-300)
     bent = np.einsum("...ij,...jk,...ki->...i", inverse, curvature, inverse) / scale
     spread = np.einsum("...ii->...i", covariance) / scale
@@ -302,7 +315,7 @@ def _rested_on(
 
 
 def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
-    """Where rows are linearized next, on their way from `start` to `target`; see the top of this file."""
+    """Return the next predictors of rows that move from `start` toward `target`; see the top of this file."""
     low, high = family.limits(y)
     if np.ndim(low) == 0:
         return target
@@ -313,8 +326,9 @@ def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
 
 
 def placed(family: Family, target: Floats, y: Floats, reach: Floats | float) -> Floats:
-    """Where new rows are linearized while the estimate is not near: at its predictors, but where labels are plausible
-    (`Family.plausible`), and where labels say little, not farther out than the rows before them, at most `reach`."""
+    """Return the first predictors of new rows while there is no good estimate: those of the estimate, clipped to where
+    the labels are plausible (`Family.plausible`) or, for labels that say little, to `STEP` beyond the `reach` of
+    earlier rows."""
     low, high = family.plausible(y, 1)
     if family.separates:
         high = np.asarray(reach) + STEP
@@ -323,7 +337,8 @@ def placed(family: Family, target: Floats, y: Floats, reach: Floats | float) -> 
 
 
 def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, slopes: Floats) -> Floats:
-    """(...) what rows with these slopes at their predictors (m, ...) add to u, while they are not at the target."""
+    """Return (...) the contribution to u of rows with these slopes at their predictors (m, ...), short of the
+    target."""
     way = np.clip(target, *family.limits(y)) - predictors
     if not way.any():
         return np.zeros(y.shape)
@@ -331,28 +346,29 @@ def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, 
 
 
 def leveraged(x: Floats, slopes: Floats, bends: Floats, inverse: Floats, rows: Floats | float) -> Floats:
-    """(m, ..., k) the slopes of rows as they would be if the row itself had no part in the estimate.
+    """Return (m, ..., k) the slopes of rows, corrected for the influence of each row on the estimate.
 
-    x (..., k, width), slopes (m, ..., k), bends (m, m, ..., k); inverse (..., p, p) of the mean curvature, of so many
-    rows (...). From their squares come standard errors that are right where few rows carry the information (HC3; HC0 is
-    too small).
+    x (..., k, width), slopes (m, ..., k), bends (m, m, ..., k); inverse (..., p, p) of the mean curvature of `rows`
+    rows (...). Their squares give standard errors that are also valid if few rows carry the information (HC3; HC0 would
+    be too small).
     """
     outputs, width = len(slopes), x.shape[-1]
     blocks = inverse.reshape(*inverse.shape[:-2], outputs, width, outputs, width)
     corrected = np.empty_like(slopes)
     for a in range(outputs):
-        share = sum(
-            bends[c, a] * ((x @ blocks[..., a, :, c, :]) * x).sum(axis=-1) for c in range(outputs)
-        )  # of its prediction that a row determines itself
+        # The share of its own prediction that a row determines.
+        share = sum(bends[c, a] * ((x @ blocks[..., a, :, c, :]) * x).sum(axis=-1) for c in range(outputs))
         share = share / np.asarray(rows)[..., None]
         corrected[a] = slopes[a] / (1 - np.clip(share, 0.0, _MOST_LEVERAGE))
     return corrected
 
 
 def spreads_of(x: Floats, slopes: Floats, bends: Floats, inverse: Floats) -> Floats:
-    """(2, p, ..., k) what rows add to d and q, for arrays as in `leveraged`, weights included."""
+    """Return (2, p, ..., k) the contributions of rows to d and q, for arrays as in `leveraged`, weights included."""
     outputs, width = len(slopes), x.shape[-1]
-    size = np.sqrt(np.maximum(np.einsum("...ii->...i", inverse), 1e-300))  # so that units do not matter
+    size = np.sqrt(
+        np.maximum(np.einsum("...ii->...i", inverse), 1e-300)
+    )  # makes the result independent of units
     blocks = (inverse / size[..., None]).reshape(*inverse.shape[:-1], outputs, width)
     along = np.einsum("...jaw,...kw->ja...k", blocks, x)
     bent = np.einsum("ja...k,ac...k,jc...k->j...k", along, bends, along)
@@ -372,8 +388,8 @@ def row_sums(
     *,
     known: tuple[Floats, float] | None = None,
 ) -> Floats:
-    """The sums over rows x (k, width), labels y and weights (k,), linearized at predictors (m, k) on their way to the
-    target (m, k); `known` is the inverse of the mean curvature, and of how many rows, see `leveraged`."""
+    """Return the sums over rows x (k, width) with labels y and weights (k,), linearized at predictors (m, k) that move
+    toward the target (m, k); `known` is the inverse of the mean curvature and its number of rows (see `leveraged`)."""
     slopes = family.slopes(predictors, y)
     bends = family.careful_curvatures(predictors, y, careful) * weights
     shifted = (bends * predictors).sum(axis=1)
@@ -403,16 +419,16 @@ def row_sums(
 
 
 def next_look(age: int, near: bool = True, half_life: float = 0.0) -> int:
-    """The age in rounds at which an agent looks at its estimate again, after one at this age; sooner if that was not
-    near, or if rows are forgotten with a half-life."""
+    """Return the age, in rounds, at which an agent examines its estimate next, after `age`; it is sooner if the rows
+    were not near the estimate, or if rows are forgotten with a half-life."""
     most = min(32 if near else 8, half_life / 8 if half_life else np.inf)
     return age + max(1, min(age // 8, int(most)))
 
 
 LEAST_SPREAD = 16
-"""The least number of rounds between two times at which new rows are taken in."""
+"""Smallest number of rounds between two times at which new rows enter."""
 
 
 def agreement(members: int) -> float:
-    """By how many standard errors neighbors may be apart: in a chain of agents, small differences add up."""
+    """Return the largest difference between neighbors, in standard errors; in a chain, small differences add up."""
     return PUBLISHED / max(members, 4)

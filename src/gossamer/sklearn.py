@@ -12,7 +12,7 @@ the extra `data`:
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +23,6 @@ from gossamer.applications.likelihood.scaled_huber import ScaledHuber
 from gossamer.arrays import AnyArray, Booleans, Floats
 from gossamer.errors import require
 from gossamer.families import Family, Gamma, LeastSquares, Logistic, NegativeBinomial, Poisson, Softmax
-from gossamer.networks import NetworkLike
 
 require("sklearn", "data")
 
@@ -64,6 +63,7 @@ class _Overdispersed(NegativeBinomial):
         return np.asarray(y < 0)
 
 
+@dataclass(eq=False, repr=False)
 class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator):  # type: ignore[misc]
     """Logistic regression, or softmax for more than two classes, found by every agent of a network.
 
@@ -108,28 +108,14 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
     True
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        l1_ratio: float = 0.0,
-        class_weight: Any = None,
-        agents: int | NetworkLike = 8,
-        split: object = "random",
-        fit_intercept: bool = True,
-        tol: float = 1e-9,
-        max_iter: int = 200,
-        random_state: int | None = None,
-    ) -> None:
-        self.C = C
-        self.l1_ratio = l1_ratio
-        self.class_weight = class_weight
-        self.agents = agents
-        self.split = split
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    C: float = 1.0
+    _: KW_ONLY
+    l1_ratio: float = 0.0
+    class_weight: Any = None
+
+    def fit(self, X: object, y: object, sample_weight: object = None, owners: object = None) -> Self:
+        self.__dict__.pop("classes_", None)  # the classes are those of the new rows
+        return super().fit(X, y, sample_weight, owners)
 
     def partial_fit(  # type: ignore[override]
         self,
@@ -141,32 +127,75 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
     ) -> Self:
         """Give the agents more rows, and fit all rows that they hold.
 
-        `classes` lists all labels and is required in the first call; classes without rows so far are not fitted.
+        `classes` lists all labels and is required in the first call, as for scikit-learn's `SGDClassifier`. A class
+        without rows so far has probability 0 (an intercept of minus infinity); while there is one class only, it is
+        predicted for all rows, and nothing is exchanged: there is no `fit_` yet.
         """
+        declared = getattr(self, "classes_", None)
+        if classes is not None:
+            listed = np.unique(np.asarray(checks.listed("classes", classes)))
+            if declared is not None and not np.array_equal(declared, listed):
+                raise ValueError(f"classes must be those of the first call, {declared!r}, got {listed!r}")
+            declared = listed
+        if declared is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit: the list of all labels"
+            )
+        if len(declared) < 2:
+            raise ValueError(f"classes must list at least 2 classes, got {declared!r}")
+        self.classes_ = declared
         return super().partial_fit(X, y, sample_weight, owners)
 
-    def _fit_all(self, rows: EstimatorRows) -> Self:
+    def _checked(
+        self, X: object, y: object, sample_weight: object, owners: object, reset: bool
+    ) -> EstimatorRows:
+        rows = super()._checked(X, y, sample_weight, owners, reset)
         check_classification_targets(rows.y)
+        declared = getattr(self, "classes_", rows.y)
+        unknown = np.setdiff1d(rows.y, declared)
+        if len(unknown):
+            raise ValueError(f"the labels must be among the classes {declared!r}, got {unknown[0]!r}")
+        return rows
+
+    def _fit_all(self, rows: EstimatorRows) -> Self:
         counted = rows.weights > 0
-        self.classes_, labels = np.unique(rows.y[counted], return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"the labels need at least 2 classes, got 1 class: {self.classes_[0]!r}")
-        two = len(self.classes_) == 2
-        family = Logistic() if two else Softmax(len(self.classes_), symmetric=True)
+        seen, labels = np.unique(rows.y[counted], return_inverse=True)
+        classes = getattr(self, "classes_", seen)
+        if not len(seen) or len(classes) < 2:
+            raise ValueError(f"the labels need at least 2 classes, got {len(seen)} class: {seen.tolist()}")
+        self.classes_, count = classes, len(classes)
+        with_rows = np.isin(self.classes_, seen)
+        outputs = 1 if count == 2 else count
+        self.coef_, self.intercept_ = np.zeros((outputs, rows.X.shape[1])), np.zeros(outputs)
+        if len(seen) < 2:
+            self.n_iter_ = self.rounds_ = self.bytes_ = 0
+            if count == 2:
+                self.intercept_ += np.inf if with_rows[1] else -np.inf
+        else:
+            family = Logistic() if count == 2 else Softmax(len(seen), symmetric=True)
+            self._fit_classes(rows, counted, seen, labels, family)
+            known = with_rows if count > 2 else slice(None)
+            self.coef_[known], self.intercept_[known] = self._parameters(family.outputs)
+        if count > 2:
+            self.intercept_[~with_rows] = -np.inf
+        return self
+
+    def _fit_classes(
+        self, rows: EstimatorRows, counted: Booleans, seen: AnyArray, labels: AnyArray, family: Family
+    ) -> None:
         total = float(rows.weights.sum())
         penalty = 0.0 if np.isposinf(self.C) else 1 / (checks.number("C", self.C, above=0) * total)
         share = checks.number("l1_ratio", self.l1_ratio, least=0, most=1)
         given = self.class_weight
         if given is not None and not isinstance(given, str):
-            given = {k: given.get(label, 1.0) for k, label in enumerate(self.classes_.tolist())}
+            given = {label: given.get(label, 1.0) for label in seen.tolist()}
         owners = None if rows.owners is None else rows.owners[counted]
-        used = EstimatorRows(rows.X[counted], labels.astype(float), rows.weights[counted], owners)
+        used = EstimatorRows(rows.X[counted], rows.y[counted], rows.weights[counted], owners)
         if isinstance(given, dict):  # "balanced" does not change the sum of all weights
             factors = np.array(list(given.values()))
             penalty *= total / float(used.weights @ factors[labels])
-        self._fit_rows(used, family, (1 - share) * penalty, lasso=share * penalty, class_weight=given)
-        self.coef_, self.intercept_ = self._parameters(1 if two else len(self.classes_))
-        return self
+        options = {"lasso": share * penalty, "class_weight": given, "classes": seen}
+        self._fit_rows(used, family, (1 - share) * penalty, **options)
 
     def decision_function(self, X: object) -> Floats:
         """Log odds (n,) of the second of two classes, or one predictor (n, K) for each class."""
@@ -182,7 +211,8 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
     def predict_log_proba(self, X: object) -> Floats:
         """(n, K) logarithms of the probabilities."""
         scores = self.decision_function(X)
-        scores = np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores
+        if scores.ndim == 1:
+            return np.asarray(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
         scores = scores - scores.max(axis=1, keepdims=True)
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
@@ -204,27 +234,11 @@ class _DecentralizedRegressor(RegressorMixin, DecentralizedEstimator):  # type: 
         return np.asarray(self.fit_.model.family.mean(predictors)[0])
 
 
+@dataclass(eq=False, repr=False)
 class _LogLink(_DecentralizedRegressor):
     """Regression of positive labels, whose mean is the exponential of the predictor."""
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        agents: int | NetworkLike = 8,
-        split: object = "random",
-        fit_intercept: bool = True,
-        tol: float = 1e-9,
-        max_iter: int = 200,
-        random_state: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.agents = agents
-        self.split = split
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    alpha: float = 1.0
 
     def _fit_all(self, rows: EstimatorRows) -> Self:
         return self._fit_numbers(rows, self._family(), checks.number("alpha", self.alpha, least=0))
@@ -248,8 +262,7 @@ class DecentralizedPoissonRegressor(_LogLink):
     """Poisson regression with the log link, found by every agent of a network.
 
     It minimizes the same objective as scikit-learn's `PoissonRegressor` with the same `alpha`. The other parameters are
-    those of
-    `DecentralizedLogisticRegression`.
+    those of `DecentralizedLogisticRegression`.
 
     Examples
     --------
@@ -268,8 +281,7 @@ class DecentralizedGammaRegressor(_LogLink):
     """Gamma regression with the log link, found by every agent of a network.
 
     It minimizes the same objective as scikit-learn's `GammaRegressor` with the same `alpha`. The other parameters are
-    those of
-    `DecentralizedLogisticRegression`.
+    those of `DecentralizedLogisticRegression`.
 
     Examples
     --------
@@ -284,6 +296,7 @@ class DecentralizedGammaRegressor(_LogLink):
         return Gamma()
 
 
+@dataclass(eq=False, repr=False)
 class DecentralizedNegativeBinomialRegressor(_LogLink):
     """Negative binomial regression with the log link, its dispersion estimated as well, found by every agent.
 
@@ -300,26 +313,9 @@ class DecentralizedNegativeBinomialRegressor(_LogLink):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.0,
-        *,
-        dispersion: float | None = None,
-        agents: int | NetworkLike = 8,
-        split: object = "random",
-        fit_intercept: bool = True,
-        tol: float = 1e-9,
-        max_iter: int = 200,
-        random_state: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.dispersion = dispersion
-        self.agents = agents
-        self.split = split
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    alpha: float = 0.0
+    _: KW_ONLY
+    dispersion: float | None = None
 
     def _family(self) -> Family:
         return _Overdispersed(self.dispersion)
@@ -330,6 +326,7 @@ class DecentralizedNegativeBinomialRegressor(_LogLink):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class DecentralizedLinearRegression(_DecentralizedRegressor):
     """Least squares, optionally with a ridge penalty, a lasso or both, found by every agent of a network.
 
@@ -346,26 +343,9 @@ class DecentralizedLinearRegression(_DecentralizedRegressor):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.0,
-        *,
-        l1_ratio: float = 0.0,
-        agents: int | NetworkLike = 8,
-        split: object = "random",
-        fit_intercept: bool = True,
-        tol: float = 1e-9,
-        max_iter: int = 200,
-        random_state: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.agents = agents
-        self.split = split
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    alpha: float = 0.0
+    _: KW_ONLY
+    l1_ratio: float = 0.0
 
     def _fit_all(self, rows: EstimatorRows) -> Self:
         alpha = checks.number("alpha", self.alpha, least=0)
@@ -373,6 +353,7 @@ class DecentralizedLinearRegression(_DecentralizedRegressor):
         return self._fit_numbers(rows, LeastSquares(), (1 - share) * alpha, lasso=share * alpha)
 
 
+@dataclass(eq=False, repr=False)
 class DecentralizedHuberRegressor(_DecentralizedRegressor):
     """Linear regression that is robust to outliers, with an estimated scale, found by every agent of a network.
 
@@ -388,26 +369,10 @@ class DecentralizedHuberRegressor(_DecentralizedRegressor):
     True
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.35,
-        alpha: float = 1e-4,
-        *,
-        agents: int | NetworkLike = 8,
-        split: object = "random",
-        fit_intercept: bool = True,
-        tol: float = 1e-9,
-        max_iter: int = 500,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.alpha = alpha
-        self.agents = agents
-        self.split = split
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    epsilon: float = 1.35
+    alpha: float = 1e-4
+    _: KW_ONLY
+    max_iter: int = 500
 
     def _fit_all(self, rows: EstimatorRows) -> Self:
         family = ScaledHuber(checks.number("epsilon", self.epsilon, above=1))

@@ -1,17 +1,22 @@
-"""Applications of averages: linear estimation and policy evaluation (the paper's two), and maximum likelihood."""
+"""Applications of averages: linear estimation and policy evaluation (the paper's two), values from
+experience, and maximum likelihood."""
 
 from __future__ import annotations
 
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 from gossamer.applications.likelihood.rivals import DSGD, DSGT
-from gossamer.applications.likelihood.rivals_at_rest import ExactDiffusion, Extra, GradientTracking
 from gossamer.applications.likelihood.scaled_huber import ScaledHuber
+from gossamer.applications.likelihood.stored_rivals import ExactDiffusion, Extra, GradientTracking
 from gossamer.applications.linear.estimation import LinearEstimation
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.policy import problems
 from gossamer.applications.policy.evaluation import PolicyEvaluation
 from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized
+from gossamer.applications.values.estimation import ValueEstimation
+from gossamer.applications.values.experience import Experience
+from gossamer.applications.values.features import RandomFourier, TileCoding
+from gossamer.applications.values.rivals import DistributedTD, OneShot
 from gossamer.families import (
     Family,
     Gamma,
@@ -28,7 +33,9 @@ __all__ = [
     "DSGT",
     "Alone",
     "Centralized",
+    "DistributedTD",
     "ExactDiffusion",
+    "Experience",
     "Extra",
     "Family",
     "Gamma",
@@ -40,11 +47,15 @@ __all__ = [
     "LinearEstimation",
     "Logistic",
     "NegativeBinomial",
+    "OneShot",
     "Poisson",
     "PolicyEvaluation",
+    "RandomFourier",
     "ScaledHuber",
     "Softmax",
     "TemporalDifference",
+    "TileCoding",
+    "ValueEstimation",
     "XiaoBoydLall",
     "problems",
 ]

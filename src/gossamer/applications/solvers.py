@@ -12,7 +12,7 @@ from gossamer.engines.exact import propagate
 from gossamer.engines.simulate import simulate
 from gossamer.facts import SpectralFacts
 from gossamer.methods import Method, resolve, tabulate
-from gossamer.methods.base import Register
+from gossamer.methods.method import Register
 from gossamer.networks import Network
 from gossamer.observations import Gaussian, Observations
 

@@ -67,6 +67,16 @@ class Stream:
         self.rounds += 1
 
     @property
+    def smoothing(self) -> float:
+        """How far the last round moved the smoothed mean towards the mean."""
+        smooth = self.method.State._fields.index("smooth")
+        return float(self._still.step_state[self.rounds - 1, smooth, self._mean])
+
+    def registers(self, parts: int) -> Floats:
+        """(R, N, parts, n) all registers, as a view, for callers who add up parts of the components."""
+        return self._state.reshape(*self._state.shape[:2], parts, -1)
+
+    @property
     def own_means(self) -> Floats:
         """(N, n) the mean of each agent's own observations."""
         return np.asarray(self._state[self._mean])

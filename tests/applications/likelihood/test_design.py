@@ -83,7 +83,15 @@ def test_formulas(formula):
     np.testing.assert_allclose(fit.predict(data), known_mean, rtol=1e-6)
 
 
+def test_formulas_of_one_column():
+    fit, data = fitted(frame(), "sick ~ age", exposure="visits"), frame()
+    known = by_statsmodels("sick ~ age", data, exposure=data.visits)
+    np.testing.assert_allclose(fit.estimates[0], known[::-1], atol=1e-8)
+
+
 def test_what_formulas_cannot_do():
+    with pytest.raises(InvalidInput, match="the formula '1' has no covariates; at least one is needed"):
+        fitted(frame(), "sick ~ 1")
     with pytest.raises(Unsupported, match=r"center\(age\) in a formula depends on all rows"):
         fitted(frame(), "sick ~ center(age)")
     with pytest.raises(InvalidInput, match="the data have no column 'agee'"):
@@ -116,6 +124,39 @@ def test_missing_values():
     assert np.isfinite(fit.predict(data)).all()
     with pytest.raises(InvalidInput, match="missing must be 'refuse', 'drop' or 'mean', got 'omit'"):
         fitted(data, missing="omit")
+
+
+def test_no_values_or_no_rows_are_left():
+    data = frame(2)[["age", "sick"]].assign(empty=np.nan)
+    with pytest.raises(InvalidInput, match="column 'empty' has no values at all; drop the column"):
+        fitted(data, missing="mean")
+    with pytest.raises(InvalidInput, match="no rows are left: 150 have missing values or weight 0"):
+        fitted(data, missing="drop")
+    with pytest.raises(InvalidInput, match="no rows are left: all have missing values or weight 0"):
+        fitted(data[["age", "sick"]], sample_weight=np.zeros(150))
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop", "mean"])
+def test_values_that_cannot_be_squared(missing):
+    x, y = frame()[["age", "dose"]].to_numpy(), frame().sick
+    x[3, 1] = 1e160
+    with pytest.raises(InvalidInput, match=r"column 'x1' must be below 1e\+100 in size, got 1e\+160"):
+        fitted(x, y, missing=missing)
+    x[3, 1] = np.inf
+    with pytest.raises(InvalidInput, match="column 'x1' must be finite, but 1 of 25 values are infinite"):
+        fitted(x, y, split="contiguous", missing=missing)
+    with pytest.raises(InvalidInput, match="column 'x0' must hold real numbers, got complex ones"):
+        fitted(x + 1j, y, missing=missing)
+
+
+@pytest.mark.parametrize("family", ["poisson", "least-squares", "huber"])
+def test_one_row(family):
+    """Its label is fitted exactly, and what rounding leaves is no step."""
+    fit = fitted(np.ones((1, 1)), [5], ridge=0.1, family=family)
+    known = np.log(5) if family == "poisson" else 5
+    np.testing.assert_allclose(fit.estimates, np.tile([0, known], (6, 1)), atol=1e-9)
+    with pytest.raises(InvalidInput, match=r"y needs one value per row of X \(1\), got shape \(\)"):
+        fitted(np.ones((1, 1)), 3)
 
 
 def test_new_rows_need_the_same_levels():
@@ -169,6 +210,32 @@ def test_words_for_several_classes():
     known = LogisticRegression(solver="newton-cholesky", tol=1e-12).fit(x, words)
     assert fit.predict(x).tolist() == known.predict(x).tolist()
     np.testing.assert_allclose(fit.predict_proba(x), known.predict_proba(x), atol=1e-7)
+    assert list(fit.names[-2:]) == ["x2[top]", "intercept[top]"]
+    assert "x0[low]" in str(fit.summary())
+    assert fit.summary().records()[0]["parameter"] == "x0[low]"
+
+
+def test_classes_in_an_order_of_ones_own():
+    x, y = labeled()
+    plain = LikelihoodEstimation.from_data(x, y, NETWORK).fit()
+    other = LikelihoodEstimation.from_data(x, np.where(y == 1, 3, 7), NETWORK, classes=[7, 3]).fit()
+    np.testing.assert_allclose(other.estimates, plain.estimates, atol=1e-8)
+    assert other.classes == (7, 3)
+    assert set(other.predict(x)) == {3, 7}
+    for classes, words in [
+        (["a"], "classes must be at least 2 different labels, got"),
+        (["a", "a"], "classes must be at least 2 different labels, got"),
+        (["a", "b", "c"], "classes must be 2 labels for the family logistic"),
+        ([3, 8], "the labels must be among the classes 3, 8, got 7"),
+    ]:
+        with pytest.raises(InvalidInput, match=words):
+            LikelihoodEstimation.from_data(x, np.where(y == 1, 3, 7), NETWORK, classes=classes)
+    with pytest.raises(InvalidInput, match="classes must be left out for the family poisson"):
+        LikelihoodEstimation.from_data(x, y, NETWORK, family="poisson", classes=[0, 1])
+    with pytest.raises(InvalidInput, match=r"rows for each of the classes 3, 7, 9, got none of class 9"):
+        LikelihoodEstimation.from_data(
+            x, np.where(y == 1, 3, 7), NETWORK, family="softmax", classes=[3, 7, 9], ridge=0.1
+        )
 
 
 @pytest.mark.parametrize("weight", ["balanced", {0: 1.0, 1: 3.0}], ids=str)
@@ -203,14 +270,23 @@ def test_an_exposure_is_the_logarithm_of_an_offset():
     fit = fitted(data[["age", "visits", "sick"]], exposure="visits")
     known = by_statsmodels("sick ~ age", data, exposure=data.visits)
     np.testing.assert_allclose(sorted(fit.estimates[0]), sorted(known), atol=1e-7)
-    with pytest.raises(InvalidInput, match="exposure must be above 0, got -1"):
+    with pytest.raises(InvalidInput, match=r"exposure must be above 0 and at most 1e\+100, got -1"):
         fitted(data[["age", "sick"]], exposure=np.full(150, -1.0))
-    with pytest.raises(InvalidInput, match="sample_weight must be at least 0, got -2"):
+    with pytest.raises(InvalidInput, match=r"sample_weight must be at least 0 and at most 1e\+100, got -2"):
         fitted(data[["age", "sick"]], sample_weight=np.full(150, -2.0))
     with pytest.raises(InvalidInput, match=r"offset needs one value per row of X \(150\), got shape \(3,\)"):
         fitted(data[["age", "sick"]], offset=[1.0, 2.0, 3.0])
     with pytest.raises(InvalidInput, match="class_weight must name labels"):
         LikelihoodEstimation.from_data(*labeled(), NETWORK, class_weight={7: 1.0})
+
+
+@pytest.mark.parametrize("shift", [-1000.0, 12.0, 1000.0])
+def test_a_constant_offset_moves_the_intercept(shift):
+    data = frame()[["age", "sick"]]
+    plain, moved = (fitted(data, offset=np.full(len(data), at)) for at in (0.0, shift))
+    np.testing.assert_allclose(moved.estimates[:, 0], plain.estimates[:, 0], atol=1e-9)
+    np.testing.assert_allclose(moved.estimates[:, 1] + shift, plain.estimates[:, 1], atol=1e-9)
+    assert moved.rounds[-1] == plain.rounds[-1]
 
 
 def test_standardized_penalties_do_not_depend_on_units():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from tests.support.glm import FAMILIES, assert_same, pooled
 
 import gossamer as gs
 from gossamer.applications import Huber, LikelihoodEstimation, NegativeBinomial, ScaledHuber
@@ -15,12 +16,6 @@ from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family
 
 NETWORK = gs.Network.grid(3, 3)
-FAMILIES = {
-    "logistic": sm.families.Binomial(),
-    "poisson": sm.families.Poisson(),
-    "gamma": sm.families.Gamma(sm.families.links.Log()),
-    "least-squares": sm.families.Gaussian(),
-}
 
 
 def generated(family: str, seed: int, rows: int = 240) -> tuple[np.ndarray, np.ndarray]:
@@ -42,36 +37,7 @@ def owners(rows: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 7, rows)
 
 
-def pooled(family: str, x: np.ndarray, y: np.ndarray, **options) -> tuple:
-    """statsmodels with model-based and with robust standard errors."""
-    design = sm.add_constant(x, prepend=False)
-    kinds = ({"cov_type": "nonrobust"}, {"cov_type": "HC0"})
-    if family == "least-squares":
-        kinds[0]["use_t"] = True
-    return tuple(sm.GLM(y, design, FAMILIES[family], **options).fit(tol=1e-14, **kind) for kind in kinds)
-
-
-def assert_same(ours, known, robust) -> None:
-    for mine, theirs in (
-        (ours.estimates, known.params),
-        (ours.standard_errors, known.bse),
-        (ours.robust_errors, robust.bse),
-        (ours.z, known.tvalues),
-        (ours.intervals, known.conf_int()),
-        (ours.deviance, known.deviance),
-        (ours.null_deviance, known.null_deviance),
-        (ours.pearson, known.pearson_chi2),
-        (ours.dispersion, known.scale),
-        (ours.log_likelihood, known.llf),
-        (ours.aic, known.aic),
-        (ours.bic, known.bic_llf),
-        (ours.degrees_of_freedom, known.df_resid),
-        (ours.model_degrees_of_freedom, known.df_model),
-    ):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(ours.p, known.pvalues, rtol=1e-5, atol=1e-9)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["plain", "weights", "offset"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_generated_rows(family, given):
@@ -112,6 +78,7 @@ def test_least_squares_is_statsmodels_ols():
     assert summary.explained == pytest.approx(known.rsquared, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_negative_binomial_with_its_dispersion():
     x, y = generated("negative-binomial", 3, 500)
     design = sm.add_constant(x, prepend=False)
@@ -268,6 +235,24 @@ def test_predictions_are_scikit_learns(family):
     else:
         with pytest.raises(Unsupported, match="which have no classes"):
             fit.predict_proba(x)
+
+
+@pytest.mark.parametrize("family", ["least-squares", "gamma"])
+def test_as_many_parameters_as_rows_leave_no_dispersion(family):
+    x, y = generated(family, seed=2, rows=5)
+    summary = LikelihoodEstimation.from_data(x, np.exp(y), NETWORK, family=family).fit().summary()
+    assert np.isnan(summary.standard_errors).all()
+    assert np.isnan([summary.dispersion, *summary.p, *summary.intervals.ravel()]).all()
+    assert "not more rows than parameters" in summary.note
+
+
+def test_labels_that_are_all_the_same():
+    x, y = generated("gamma", seed=1)
+    fit = LikelihoodEstimation.from_data(x, np.full(len(y), 2.0), NETWORK, family="gamma").fit()
+    np.testing.assert_allclose(fit.estimates, np.tile([0, 0, 0, 0, np.log(2)], (9, 1)), atol=1e-12)
+    assert np.isnan(fit.summary().log_likelihood)
+    fit = LikelihoodEstimation.from_data(x, y, NETWORK, family="gamma").fit()
+    assert fit.score(x, np.ones(len(y))) == 0  # as R^2 of scikit-learn
 
 
 def test_scikit_learn_has_no_negative_binomial():

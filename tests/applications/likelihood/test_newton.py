@@ -11,9 +11,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import gossamer as gs
-from gossamer.applications.likelihood.at_rest import DataAtRest
 from gossamer.applications.likelihood.directions import LARGEST_CHOLESKY
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+from gossamer.applications.likelihood.stored_rows import StoredRows
 from gossamer.errors import InvalidInput
 from gossamer.families import FAMILIES, Family
 
@@ -51,6 +51,7 @@ def test_gamma_labels_of_any_size(size, intercept):
     assert not fit.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("far", [1e5, 1e8])
 def test_covariates_far_from_zero(family, far):
@@ -80,6 +81,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_family_of_ones_own_does_not_depend_on_units(loss):
     x, y = sample("huber")
@@ -124,6 +126,7 @@ def quasi_separable(family: str, seed: int, contradicted: bool) -> LikelihoodEst
     return LikelihoodEstimation.from_data(columns, y, network, owner, family=family)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["logistic", "poisson", "softmax"])
 def test_dummies_that_separate_are_refused_by_their_direction(family):
     for seed in range(3):
@@ -136,13 +139,13 @@ def test_the_fit_in_one_place_is_computed_when_asked_for(monkeypatch):
     x, y = sample("logistic")
     problem = LikelihoodEstimation.from_data(x, y, NETWORK)
     asked = Counter()
-    solution = DataAtRest.solution
+    solution = StoredRows.solution
 
     def counted(self):
         asked["solution"] += 1
         return solution.__get__(self)
 
-    monkeypatch.setattr(DataAtRest, "solution", property(counted))
+    monkeypatch.setattr(StoredRows, "solution", property(counted))
     fit = problem.fit()
     assert not asked
     assert fit.error[-1] < 1e-10
@@ -154,14 +157,14 @@ def test_the_fit_in_one_place_is_computed_when_asked_for(monkeypatch):
 
 def test_rows_of_an_array_are_not_copied():
     x, y = sample("logistic")
-    data = LikelihoodEstimation.from_data(x, y, NETWORK).at_rest.data
+    data = LikelihoodEstimation.from_data(x, y, NETWORK).stored.data
     assert all(np.shares_memory(rows.x, x) for rows in data)
 
 
 def test_names_of_classes_have_one_form():
     x, y = sample("softmax")
     problem = LikelihoodEstimation.from_data({"a": x[:, 0]}, y, NETWORK, family="softmax")
-    assert problem.parameter_names == list(problem.at_rest.model.names)
+    assert problem.parameter_names == list(problem.stored.model.names)
     assert problem.parameter_names == ["a[0]", "intercept[0]", "a[1]", "intercept[1]", "a[2]", "intercept[2]"]
 
 
@@ -176,6 +179,7 @@ def test_names_that_cannot_be_told_apart():
         LikelihoodEstimation(NETWORK, "logistic", 2, names=["a", "a"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["contiguous", "sorted"])
 @pytest.mark.parametrize("family", ["logistic", "huber", "squares"])
 def test_both_solvers_find_the_same(family, split):

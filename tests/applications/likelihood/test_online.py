@@ -9,6 +9,7 @@ import gossamer as gs
 from gossamer.applications.likelihood import kernels
 from gossamer.applications.likelihood.linearization import Linearizer, looks
 from gossamer.applications.likelihood.streaming import Draws
+from gossamer.errors import InvalidInput
 from gossamer.families import FAMILIES
 from gossamer.methods import tabulate
 from gossamer.numerics.sparse import rows_of
@@ -102,6 +103,7 @@ def test_standard_errors_are_those_of_the_samples_so_far():
     assert np.all(online.ready)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("empty", "rounds", "each"), [(0, 1, 300), (0, 10, 300), (300, 300, 2)], ids=["batch", "batches", "late"]
 )
@@ -127,6 +129,7 @@ def test_it_does_not_matter_how_samples_are_spread_over_rounds(empty, rounds, ea
     np.testing.assert_allclose(online.standard_errors(), np.tile(errors, (4, 1)), rtol=0.02)
 
 
+@pytest.mark.slow
 def test_how_far_from_zero_covariates_are_does_not_matter():
     """Such as years, whose share of the curvature is small beside that of an intercept."""
     found = []
@@ -201,6 +204,21 @@ def test_a_covariate_that_nobody_varies_is_named():
     assert "no covariates vary along it" in online.withheld[0]
 
 
+@pytest.mark.parametrize("case", ["zero column", "exact labels"])
+def test_standard_errors_that_vanish_are_named(case):
+    rng, zero = np.random.default_rng(2), case == "zero column"
+    problem = gs.LikelihoodEstimation(
+        gs.Network.cycle(4), "logistic" if zero else "gamma", 2, ridge=0.1 if zero else 0.0
+    )
+    online = problem.online()
+    for _ in range(64):
+        x = rng.normal(size=(4, 1, 2)) * [1, not zero]
+        online.observe([(row, rng.integers(0, 2, 1) if zero else [1.0]) for row in x])
+    assert not online.ready.any()
+    assert "vanishes: no samples vary along it, or the model fits all labels exactly" in online.withheld[0]
+    assert ("of x1 vanishes" in online.withheld[0]) or not zero
+
+
 def test_samples_are_scored_before_they_are_used():
     problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, intercept=True)
     online, rng, expected = problem.online(), np.random.default_rng(0), []
@@ -215,6 +233,7 @@ def test_samples_are_scored_before_they_are_used():
     np.testing.assert_allclose(online.prequential_losses, expected)
 
 
+@pytest.mark.slow
 def test_separable_labels_have_no_estimate_and_the_direction_is_named():
     problem = gs.LikelihoodEstimation(
         gs.Network.cycle(4), "logistic", 2, names=["age", "dose"], intercept=False
@@ -254,6 +273,7 @@ def test_only_running_means_can_be_averaged_online():
         problem.online(gs.SDA())
 
 
+@pytest.mark.slow
 def test_a_model_that_forgets_follows_effects_that_flip():
     problem, rng = (
         gs.LikelihoodEstimation(gs.Network.cycle(4), "poisson", 1, intercept=False),
@@ -267,3 +287,34 @@ def test_a_model_that_forgets_follows_effects_that_flip():
             online.observe(list(zip(x, y, strict=True)))
     assert np.all(np.abs(forgetting.estimates() + 0.7) < 4 * forgetting.standard_errors())
     assert np.all(np.abs(plain.estimates()) < 0.3)
+
+
+def test_labels_that_are_text_or_signs():
+    network, rng = gs.Network.cycle(3), np.random.default_rng(4)
+    x = rng.normal(size=(40, 3, 5, 2))
+    y = (rng.random((40, 3, 5)) < 1 / (1 + np.exp(-x[..., 0]))).astype(int)
+    labels = {"numbers": y, "signs": 2 * y - 1, "words": np.array(["no", "yes"])[y]}
+    answers = []
+    for name, given in labels.items():
+        classes = ["no", "yes"] if name == "words" else None
+        online = gs.LikelihoodEstimation(network, "logistic", 2, classes=classes).online()
+        for t in range(40):
+            online.observe([(x[t, i], given[t, i]) for i in range(3)])
+        answers.append(online.estimates())
+    assert np.isfinite(answers[0]).all()
+    np.testing.assert_array_equal(answers[1], answers[0])
+    np.testing.assert_array_equal(answers[2], answers[0])
+
+
+def test_labels_that_no_class_has():
+    network, row = gs.Network.path(2), [[0.0]]
+    plain = gs.LikelihoodEstimation(network, "logistic", 1).online()
+    with pytest.raises(InvalidInput, match=r"agent 0 must be 0 or 1 .* got text: 'yes'; name the classes in"):
+        plain.observe([(row, ["yes"]), None])
+    plain.observe([(row, [-1]), (row, [1])])
+    with pytest.raises(InvalidInput, match="but both 0 and -1 have come"):
+        plain.observe([None, (row, [0])])
+    named = gs.LikelihoodEstimation(network, "softmax", 1, classes=["a", "b", "c", "d"])
+    assert named.parameter_names[0] == "x0[b]"
+    with pytest.raises(InvalidInput, match=r"labels of agent 1 must be among the classes 'a', .* got 'e'"):
+        named.online().observe([None, (row, ["e"])])

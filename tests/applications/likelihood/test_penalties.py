@@ -36,6 +36,7 @@ def test_elastic_net_is_scikit_learns(alpha, ratio):
     np.testing.assert_array_equal(fit.estimates[5, :-1] == 0, known.coef_ == 0)
 
 
+@pytest.mark.slow
 def test_sparse_logistic_regression_is_scikit_learns():
     x, y = load_breast_cancer(return_X_y=True)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -92,6 +93,7 @@ def test_gradient_methods_need_a_smooth_penalty():
 # -- the choice of a ridge penalty ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_generalized_cross_validation_by_its_formula():
     x, y = diabetes()
     path = LikelihoodEstimation.from_data(x, y, NETWORK, "sorted", family="least-squares").ridge_path("gcv")

@@ -40,7 +40,7 @@ def kept_by(linearizer):
 
 
 def known(theta, off=9.0):
-    """An estimate of which every direction is known, and with such an error of linearization."""
+    """An estimate of which every direction is known, and with such an linearization error."""
     eye, ones = (
         np.broadcast_to(np.eye(theta.shape[-1]), (*theta.shape, theta.shape[-1])),
         np.ones(theta.shape),
@@ -91,7 +91,7 @@ def test_a_predictor_moves_by_a_step_at_most(family):
 
 
 def test_samples_are_let_go_once_estimates_are_good():
-    """What is observed stays the sum of all, and the error of linearization of those that were let go is known."""
+    """What is observed stays the sum of all, and the linearization error of those that were let go is known."""
     problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "poisson", 2, intercept=False)
     linearizer, (x, y, weights) = Linearizer(problem, 2, memory=10), all_samples(problem, 60, 2)
     total = linearizer.observe(x[:30], y[:30], weights[:30]).sum(axis=0)
@@ -104,7 +104,7 @@ def test_samples_are_let_go_once_estimates_are_good():
     assert len(kept_by(linearizer).y) == 10
 
     def off(parameter):
-        """The error of linearization at theta, by the averages of all agents."""
+        """The linearization error at theta, by the averages of all agents."""
         found = judge(
             linearizer.layout, total.mean(axis=1).T, np.tile(parameter, (2, 1)), np.full(2, 1e9), 1 / 3, 1.0
         )

@@ -30,6 +30,7 @@ def unlike_sensors(weighting: str = "plain", noise: bool = True) -> LinearEstima
     return LinearEstimation(NETWORK, matrices, [1.0, -2.0, 0.5], covariances, weighting=weighting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [gs.SDA(), gs.AnytimeSDA(), gs.DSG()])
 def test_the_exact_error_is_the_mean_of_simulated_errors(method):
     problem = unlike_sensors()
@@ -127,6 +128,7 @@ def test_averaging_the_matrices_alike_leaves_no_bias():
     assert alike < 1e-20 < 1e-3 < apart
 
 
+@pytest.mark.slow
 def test_rounds_needed_before_inverting_are_the_fewest(problem):
     for method in ("chebyshev", gs.SDA(output="last"), "anytime-sda"):
         enough = problem.gram_rounds_needed(method)

@@ -110,6 +110,7 @@ def test_independent_temporal_differences_against_a_plain_loop():
     assert run.values[0] == pytest.approx(theta @ features.T)
 
 
+@pytest.mark.slow
 def test_temporal_differences_converge():
     problem = small()
     for rival in (
@@ -176,6 +177,7 @@ def test_sparse_solutions_are_the_dense_ones(process, discount):
     assert bellman.solve(process.transitions, discount, rewards) == pytest.approx(dense, rel=1e-7, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_several_thousand_states():
     problem = PolicyEvaluation.from_problem(NETWORK, problems.garnet(4000, 4, seed=1), 0.9)
     run = problem.simulate("anytime-sda", [50, 200], trials=1)

@@ -17,6 +17,9 @@ _FAR_OFF = 10.0
 
 _AGREED = 1e-6
 
+_FINEST = 1e-6
+"""Residuals below this share of the predictors count as none: labels that are fitted exactly leave only rounding."""
+
 
 class Frame(NamedTuple):
     """Coordinates that all agents share during a fit.
@@ -25,12 +28,14 @@ class Frame(NamedTuple):
     rounding   (d,) rounding error of constant covariates after centering
     intercept  (m,) subtracted from the intercepts
     scale      the initial scale
+    finest     residuals that count as none, in units of the predictors
     """
 
     center: Floats
     rounding: Floats
     intercept: Floats
     scale: float
+    finest: float = 0.0
 
     def inside(self, model: Model, theta: Floats) -> Floats:
         """Return (p,) parameters in this frame, from parameters for the original covariates."""
@@ -64,15 +69,19 @@ def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus)
     scale = family.first_scale(float(means[1]))
     if not model.intercept:
         return Frame(zeros, zeros, flat, scale)
-    center, spread = means[2 : 2 + dimension], np.sqrt(np.maximum(means[2 + dimension :], 0.0))
+    center, spread = means[3 : 3 + dimension], np.sqrt(np.maximum(means[3 + dimension :], 0.0))
     center = np.where(np.abs(center) > _FAR_OFF * spread, center, 0.0)
     rounding = 8 * np.finfo(float).eps * np.abs(center)
     rounding = np.where(spread <= rounding, rounding, 0.0)
-    return Frame(center, rounding, family.constant(float(means[0])), scale)
+    offset = float(means[2]) if family.outputs == 1 else 0.0  # several predictors have it alike
+    intercept = family.constant(float(means[0])) - offset
+    unit = family.reach if np.isfinite(family.reach) else np.sqrt(means[1])  # that of the labels
+    return Frame(center, rounding, intercept, scale, _FINEST * max(unit, float(np.abs(intercept).max())))
 
 
 def _moments(rows: AgentRows) -> Floats:
-    """Return one agent's number of rows, and its sums of labels, squared labels, covariates and centered squares."""
+    """Return one agent's number of rows, and its sums of labels, squared labels, offsets, covariates and centered
+    squares."""
     count, weights = rows.total, rows.weighted(np.ones(len(rows.y)))
     near = rows.x[0] if len(rows.x) else np.zeros(rows.x.shape[1])
     sums, squares = np.zeros((2, rows.x.shape[1]))
@@ -83,7 +92,9 @@ def _moments(rows: AgentRows) -> Floats:
     squares = squares - sums**2 / (count or 1.0)
     with np.errstate(over="ignore"):
         lengths = float(rows.weighted(rows.y) @ rows.y)
-    return np.concatenate([[count, rows.weighted(rows.y).sum(), lengths], sums + count * near, squares])
+    offsets = 0.0 if rows.offset is None else weights @ rows.offset
+    head = [count, weights @ rows.y, lengths, offsets]
+    return np.concatenate([head, sums + count * near, squares])
 
 
 class FittingAgent:
@@ -105,6 +116,7 @@ class FittingAgent:
             self.predictors += self.changes(self.theta)
         if rows.offset is not None:
             self.predictors += rows.offset
+        self.finest = frame.finest
         self.set_scale(frame.scale)
 
     def move(self, way: Floats, changes: Floats, length: float) -> None:

@@ -20,6 +20,9 @@ from gossamer.applications.linear.dealing import DataTable
 from gossamer.arrays import AnyArray, Booleans, Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 
+LARGEST = 1e100
+"""Covariates must be smaller than this, so that sums of their squares are finite."""
+
 
 class Column(NamedTuple):
     """A column of the data. With levels it is a category, and every level in `shown` has an indicator."""
@@ -53,6 +56,8 @@ def parsed(name: str, column: object) -> tuple[Floats, None] | tuple[None, AnyAr
             f"column {name!r} must hold numbers, got {'dates' if array.dtype.kind == 'M' else 'durations'}, whose unit "
             "is not known; convert it to a number first, for example to days since a start"
         )
+    if array.dtype.kind == "c":
+        raise InvalidInput(f"column {name!r} must hold real numbers, got complex ones")
     if array.dtype.kind == "b":
         return array.astype(float), None
     absent = missing(array)
@@ -152,7 +157,7 @@ class Design:
                 data[name] = np.where(values == "", first, data[name])
         frame = require("pandas", "data").DataFrame(data)
         terms = self.formula.get_model_matrix(frame, na_action="ignore")
-        matrix = np.asarray(terms.drop(columns=["Intercept"], errors="ignore"), dtype=float)
+        matrix = np.array(terms.drop(columns=["Intercept"], errors="ignore"), dtype=float)
         matrix[absent] = np.nan
         return matrix
 
@@ -171,8 +176,9 @@ def _indicators(column: Column, values: AnyArray) -> Floats:
     return indicators
 
 
-def refuse_missing(x: Floats, names: Sequence[str]) -> None:
-    if np.isfinite(x).all():
+def refuse_missing(x: Floats, names: Sequence[str], largest: float = LARGEST) -> None:
+    """Raise an error if values are missing, infinite or too large."""
+    if not x.size or -largest < x.min() <= x.max() < largest:  # NaN is not
         return
     infinite, absent = np.isinf(x).sum(axis=0), np.isnan(x).sum(axis=0)
     if infinite.any():
@@ -186,6 +192,10 @@ def refuse_missing(x: Floats, names: Sequence[str]) -> None:
             f"column {names[k]!r} must be finite, but {int(absent[k])} of {len(x)} values are missing; drop these rows "
             "(missing='drop') or put in the mean over the network (missing='mean')"
         )
+    k = int(np.argmax(np.abs(x).max(axis=0) >= largest))
+    raise InvalidInput(
+        f"column {names[k]!r} must be below {largest:g} in size, got {np.abs(x[:, k]).max():g}; choose another unit"
+    )
 
 
 def _levels(name: str, table: DataTable, groups: Sequence[Any], exchange: Consensus) -> tuple[str, ...]:
@@ -226,12 +236,12 @@ def agree_on_formula(
     formulaic = require("formulaic", "formula")
     try:
         formula = formulaic.Formula(text)
-        words = set(re.findall(r"[^\W\d]\w*", text)) & set(
-            table
-        )  # formulaic misses some, such as that of center(x)
+        # formulaic misses some variables, such as the one in center(x).
+        words = set(re.findall(r"[^\W\d]\w*", text)) & set(table)
         used = sorted(words | set(formula.required_variables))
     except Exception as error:
-        raise InvalidInput(f"{text!r} cannot be read as a formula: {error}") from error
+        reason = str(error).partition("\n")[0]  # further lines mark the place with colors of terminals
+        raise InvalidInput(f"{text!r} cannot be read as a formula: {reason}") from error
     marked = set(re.findall(r"\bC\(\s*([\w.]+)", text))
     factors = []
     for name in used:
@@ -251,9 +261,12 @@ def agree_on_formula(
             "of single rows, and standardize=True for scales"
         )
     names = [str(name) for name in spec.column_names]
+    covariates = tuple(name for name in names if name != "Intercept")
+    if not covariates:
+        raise InvalidInput(f"the formula {text!r} has no covariates; at least one is needed")
     return (
         Design(
-            tuple(n for n in names if n != "Intercept"),
+            covariates,
             formula=spec,
             used=tuple(used),
             factors=tuple(factors),

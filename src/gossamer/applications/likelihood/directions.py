@@ -23,7 +23,7 @@ from gossamer.applications.likelihood.lasso import quadratic_lasso
 from gossamer.applications.likelihood.local import eliminate
 from gossamer.applications.likelihood.rows import Model, spread_over
 from gossamer.arrays import Floats
-from gossamer.least_squares import Singular, pack, unpack
+from gossamer.least_squares import Singular, pack, unknown_direction, unpack
 
 ACCURACY = 1e-3
 """Factor by which the averaging of one step shrinks the differences between agents."""
@@ -260,5 +260,5 @@ def solve(
     lasso = factor * model.lasso[model.shared]
     sparse = quadratic_lasso(total / np.outer(size, size), response / size, lasso / size, start * size)
     if sparse is None:
-        raise Singular(total)
+        raise Singular(unknown_direction(total))
     return sparse / size

@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
 from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.likelihood.intake import IntakeOptions, take_rows
 from gossamer.applications.likelihood.learning import LearningRuns, Solver, learn
 from gossamer.applications.likelihood.online import OnlineLikelihood
 from gossamer.applications.likelihood.ridge_path import RidgePath, ridge_path
+from gossamer.applications.likelihood.stored_rows import RIVALS, Fitter, StoredRows, stored_rows
 from gossamer.applications.likelihood.streaming import in_blocks, newton
 from gossamer.applications.linear.dealing import check_unique, with_intercept
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
-from gossamer.families import Family, family_of
+from gossamer.families import Family, family_of, with_classes
 from gossamer.faults import FaultsLike
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import ChangingNetwork, Network, NetworkLike
@@ -55,6 +55,9 @@ class LikelihoodEstimation:
         Factor of the penalty.
     names
         Names of the covariates.
+    classes
+        Labels of the classes, such as ["no", "yes"], if samples carry these instead of 0, 1, ...; parameters are named
+        after them. Two classes may also be -1 and 1 without being listed.
 
     Examples
     --------
@@ -76,11 +79,16 @@ class LikelihoodEstimation:
         intercept: bool = True,
         ridge: float = 0.0,
         names: Sequence[str] | None = None,
+        classes: Sequence[object] | None = None,
     ) -> None:
-        self.at_rest: DataAtRest | None = None
+        self.stored: StoredRows | None = None
         self._centralized: dict[tuple[tuple[int, ...], int], Floats] = {}
         self.network = network = Network.of(network)
-        self.family = family_of(family)
+        self.classes: tuple[object, ...] | None = None
+        if classes is None:
+            self.family = family_of(family)
+        else:
+            self.family, self.classes = with_classes(family, classes)
         self.dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
         self.intercept = bool(intercept)
         self.width = self.dimension + self.intercept
@@ -122,6 +130,7 @@ class LikelihoodEstimation:
         offset: object = None,
         exposure: object = None,
         class_weight: object = None,
+        classes: Sequence[object] | None = None,
         missing: str = "refuse",
         standardize: bool = False,
         seed: int = 0,
@@ -159,6 +168,9 @@ class LikelihoodEstimation:
             row, or the name of a column.
         class_weight
             "balanced" (all classes have the same total weight), or a weight for each label.
+        classes
+            The labels of the classes in an order of your choice, for example with the reference first; by default in
+            sorted order.
         missing
             "refuse" missing values, "drop" their rows, or replace them by the "mean" over the network.
         standardize
@@ -179,7 +191,7 @@ class LikelihoodEstimation:
         >>> bool(fit.error[-1] < 1e-9)
         True
         """
-        options = IntakeOptions(sample_weight, offset, exposure, class_weight, missing, standardize)
+        options = IntakeOptions(sample_weight, offset, exposure, class_weight, missing, standardize, classes)
         local = [str(name) for name in checks.listed("local", local)]
         taken = take_rows(X, y, agents, split, checks.seed(seed), family, bool(intercept), options)
         family = taken.family.against_first() if local else taken.family
@@ -192,9 +204,10 @@ class LikelihoodEstimation:
             intercept=taken.intercept,
             ridge=ridge,
             names=taken.design.names,
+            classes=taken.design.classes,
         )
         lasso = checks.number("lasso", lasso, least=0)
-        problem.at_rest = data_at_rest(taken, ridge=problem.ridge, lasso=lasso, local=local)
+        problem.stored = stored_rows(taken, ridge=problem.ridge, lasso=lasso, local=local)
         return problem
 
     def fit(
@@ -215,12 +228,12 @@ class LikelihoodEstimation:
         steps
             Largest number of steps of Newton's method.
         """
-        return self._at_rest().fit(method, rounds, tolerance=tolerance, steps=steps)
+        return self._stored_rows().fit(method, rounds, tolerance=tolerance, steps=steps)
 
     @property
     def differentiable(self) -> bool:
         """Return whether gradient methods can fit the rows of `from_data`, which requires one smooth loss."""
-        model = self._at_rest().model
+        model = self._stored_rows().model
         return model.lasso is None and model.local is None and not model.family.scale_terms
 
     def ridge_path(
@@ -247,22 +260,22 @@ class LikelihoodEstimation:
         >>> path.best > 0.01
         True
         """
-        return ridge_path(self._at_rest(), by, ridges, folds, seed)
+        return ridge_path(self._stored_rows(), by, ridges, folds, seed)
 
     def compare_fits(
         self, methods: Sequence[Fitter] = RIVALS, rounds: int = 1000, *, target: float = 1e-6
     ) -> Fits:
         """Fit the rows of `from_data` by several methods, and compare their errors and the rounds and bytes they took
         to come within `target` of the fit in one place."""
-        return self._at_rest().compare(methods, rounds, target=target)
+        return self._stored_rows().compare(methods, rounds, target=target)
 
-    def _at_rest(self) -> DataAtRest:
-        if self.at_rest is None:
+    def _stored_rows(self) -> StoredRows:
+        if self.stored is None:
             raise InvalidInput(
                 "fit() is for rows that agents hold (LikelihoodEstimation.from_data); streams have online() and "
                 "simulate()"
             )
-        return self.at_rest
+        return self.stored
 
     def on(self, network: NetworkLike) -> LikelihoodEstimation:
         """Return the same problem on another network of the same size; centralized estimates are computed only once."""
@@ -276,7 +289,7 @@ class LikelihoodEstimation:
     @property
     def parameter_names(self) -> list[str]:
         """The names of the entries of theta; with several predictors, name[class]."""
-        return self.family.parameter_names(self.names)
+        return self.family.parameter_names(self.names, self.classes)
 
     @property
     def intercepts(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from gossamer.applications.likelihood.fits import Fit
 from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.families import Family
+from gossamer.networks import NetworkLike
 
 require("sklearn", "data")
 
@@ -40,31 +42,43 @@ class EstimatorRows(NamedTuple):
         return EstimatorRows(*joined)
 
 
+@dataclass(eq=False, repr=False)  # its __init__ is what scikit-learn reads the parameters from
 class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
     """Base class: rows distributed over agents, and the model that all agents find."""
 
-    fit_: Fit
-    n_features_in_: int
+    _: KW_ONLY
+    agents: int | NetworkLike = 8
+    split: object = "random"
+    fit_intercept: bool = True
+    tol: float = 1e-9
+    max_iter: int = 200
+    random_state: int | None = None
+
+    fit_: Fit = field(init=False)
+    n_features_in_: int = field(init=False)
 
     @abstractmethod
     def _fit_all(self, rows: EstimatorRows) -> Self:
         """Fit these rows."""
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, owners: Any, reset: bool) -> EstimatorRows:
+    def _checked(
+        self, X: object, y: object, sample_weight: object, owners: object, reset: bool
+    ) -> EstimatorRows:
         numeric = {"y_numeric": True, "ensure_min_samples": 2} if isinstance(self, RegressorMixin) else {}
-        X, y = validate_data(self, X, y, dtype=float, reset=reset, **numeric)
-        weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
-        return EstimatorRows(
-            X, y, weights, None if owners is None else np.asarray(checks.listed("owners", owners))
-        )
+        x, labels = validate_data(self, X, y, dtype=float, reset=reset, **numeric)
+        weights = _check_sample_weight(sample_weight, x, dtype=float, ensure_non_negative=True)
+        held = None if owners is None else np.asarray(checks.listed("owners", owners))
+        return EstimatorRows(x, labels, weights, held)
 
     def fit(self, X: object, y: object, sample_weight: object = None, owners: object = None) -> Self:
         """Distribute the rows over the agents, or by `owners` (one label per row), and fit.
 
         A row of weight 2 counts as two rows.
         """
-        self._held = self._checked(X, y, sample_weight, owners, True)
-        return self._fit_all(self._held)
+        rows = self._checked(X, y, sample_weight, owners, True)
+        self._fit_all(rows)
+        self._held = rows
+        return self
 
     def partial_fit(self, X: object, y: object, sample_weight: object = None, owners: object = None) -> Self:
         """Give the agents more rows, and fit all rows so far.
@@ -72,7 +86,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         Agents keep their rows, so memory and time grow with them; use `LikelihoodEstimation.online` for streams that
         are too long for this.
         """
-        first = not hasattr(self, "fit_")
+        first = not hasattr(self, "_held")
         if not first and self._held is None:
             raise Unsupported("the rows of this estimator were not stored with it; fit all rows again")
         more = self._checked(X, y, sample_weight, owners, first)

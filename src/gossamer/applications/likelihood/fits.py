@@ -1,4 +1,4 @@
-"""The result of fitting data at rest: estimates, errors, rounds and bytes of a method."""
+"""The result of fitting stored rows: estimates, errors, rounds and bytes of a method."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ class Fit(Result):
         >>> x = np.random.default_rng(0).normal(size=(200, 2))
         >>> y = x[:, 0] + np.random.default_rng(1).normal(size=200)
         >>> rows = gs.LikelihoodEstimation.from_data(x, y, gs.Network.cycle(5), family="least-squares")
-        >>> found = rows.fit().summary()
-        >>> (found.p < 0.05).tolist()
+        >>> summary = rows.fit().summary()
+        >>> (summary.p < 0.05).tolist()
         [True, False, False]
         """
         return self.at(agent).summary(level=level, robust=robust)
@@ -149,7 +149,7 @@ class Fit(Result):
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Rows less parameters."""
+        """Number of rows minus number of parameters."""
         return self.summary().degrees_of_freedom
 
     @property

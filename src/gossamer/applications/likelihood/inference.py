@@ -241,6 +241,10 @@ class Inference:
         if model.lasso is not None:
             notes.append("a lasso chooses parameters by the data, so there are no standard errors")
         totals, density = self._sum(agent), family.density
+        if np.isnan(self.dispersion[agent]):
+            notes.append(
+                "there are not more rows than parameters, so there is no dispersion and no standard error"
+            )
         return Summary(
             agent=agent,
             site=site,

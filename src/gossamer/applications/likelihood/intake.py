@@ -1,4 +1,4 @@
-"""From the user's rows to the rows of agents: their distribution, what agents agree on, and the model to fit.
+"""From the user's rows to the rows of agents: their distribution, the facts that agents agree on, and the model to fit.
 
 Everything that depends on all rows is agreed on over the network: levels and classes by forwarding, means, scales and
 the weights of classes by averaging. Its rounds and bytes are part of the cost of the fit.
@@ -14,12 +14,19 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.applications.likelihood.consensus import Consensus
-from gossamer.applications.likelihood.design import Design, agree, agree_on_formula, parsed, refuse_missing
+from gossamer.applications.likelihood.design import (
+    LARGEST,
+    Design,
+    agree,
+    agree_on_formula,
+    parsed,
+    refuse_missing,
+)
 from gossamer.applications.likelihood.rows import AgentRows
-from gossamer.applications.linear.dealing import DataTable, groups_of, take, take_split
+from gossamer.applications.linear.dealing import DataTable, groups_of, one_per_row, take, take_split
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.families import AT_REST, Family, Softmax, family_of
+from gossamer.families import STORED, Family, Softmax, family_of, numbered, with_classes
 from gossamer.networks import Network, NetworkLike
 
 MISSING = ("refuse", "drop", "mean")
@@ -39,6 +46,7 @@ class IntakeOptions:
     class_weight: object = None
     missing: str = "refuse"
     standardize: bool = False
+    classes: object = None
 
 
 class TakenRows(NamedTuple):
@@ -75,7 +83,7 @@ def take_rows(
     table, formula = DataTable(X), None
     if isinstance(y, str) and "~" in y:
         y, formula = (part.strip() for part in y.split("~", 1))
-    target = _column("y", take(table, y), table.rows)
+    target = one_per_row("y", take(table, y), table.rows)
     extras = [_extra(name, getattr(options, name), table) for name in ("sample_weight", "offset", "exposure")]
     split = take_split(table, split)
     network, members = None, None  # type: Network | None, list[Any] | None
@@ -93,7 +101,7 @@ def take_rows(
         design = agree(table, groups, exchange, intercept)
     else:
         design, intercept = agree_on_formula(formula, table, groups, exchange)
-    family, labels, classes = _labels(family, target, groups, exchange)
+    family, labels, classes = _labels(family, target, groups, exchange, options.classes)
     design = replace(design, classes=classes)
     data = [
         _held(design.covariates(table, group), labels[group], *(e if e is None else e[group] for e in extras))
@@ -113,22 +121,18 @@ def take_rows(
     )
 
 
-def _column(name: str, values: object, rows: int) -> Any:
-    column = np.asarray(values).squeeze()
-    if column.shape != (rows,):
-        raise InvalidInput(f"needs one value per row of X ({rows}), got shape {column.shape}", parameter=name)
-    return column
-
-
 def _extra(name: str, value: object, table: DataTable) -> Floats | None:
     """Return weights, offsets or exposures, given as one number per row or as the name of a column."""
     if value is None:
         return None
-    column = checks.array(name, _column(name, take(table, value), table.rows))
-    least = {"sample_weight": 0.0, "exposure": np.nextafter(0.0, 1.0)}.get(name, -np.inf)
-    if np.any(column < least):
-        words = {"sample_weight": "at least 0", "exposure": "above 0"}[name]
-        raise InvalidInput(parameter=name, required=words, got=f"{float(column.min()):g}")
+    column = checks.array(name, one_per_row(name, take(table, value), table.rows))
+    least = {"sample_weight": 0.0, "exposure": np.nextafter(0.0, 1.0)}.get(name, -LARGEST)
+    outside = column[(column < least) | (column > LARGEST)]
+    if outside.size:
+        words = {"sample_weight": "at least 0", "exposure": "above 0"}.get(name, f"at least {least:g}")
+        raise InvalidInput(
+            parameter=name, required=f"{words} and at most {LARGEST:g}", got=f"{float(outside[0]):g}"
+        )
     return column
 
 
@@ -143,14 +147,19 @@ def _held(
 
 
 def _labels(
-    family: Family | str, target: Any, groups: Sequence[Any], exchange: Consensus
+    family: Family | str, target: Any, groups: Sequence[Any], exchange: Consensus, given: object
 ) -> tuple[Family, Floats, tuple[Any, ...] | None]:
     """Return the family, the labels as numbers, and the names of the classes (None if they are numbers).
 
-    Text becomes the number of its class in sorted order.
+    Text becomes the number of its class in sorted order, unless `given` lists the classes in another order.
     """
+    if given is not None:
+        built, named = with_classes(family, given, symmetric=True)
+        labels = numbered(target, named)
+        _check_classes(built, labels, named)
+        return built, labels, named
     several = isinstance(family, str) and family == "softmax"
-    known = None if several else family_of(family, AT_REST)
+    known = None if several else family_of(family, STORED)
     numbers, text = parsed("y", target)
     if text is not None and (several or (known is not None and known.categorical)):
         classes = exchange.union([set(text[group].tolist()) - {""} for group in groups])
@@ -160,9 +169,7 @@ def _labels(
                 f"the family {'softmax' if known is None else known.name} needs labels of {max(size, 2)} classes, got "
                 f"{len(classes)}: {checks.brief(classes)}"
             )
-        number: dict[str, float] = {"": np.nan} | {label: float(k) for k, label in enumerate(classes)}
-        labels = np.array([number[label] for label in text.tolist()])
-        return known or Softmax(size, symmetric=True), labels, tuple(classes)
+        return known or Softmax(size, symmetric=True), numbered(text, classes), tuple(classes)
     if numbers is None:
         raise InvalidInput(
             f"must hold numbers, got {checks.brief(target)}; encode it as numbers", parameter="y"
@@ -176,27 +183,31 @@ def _labels(
 def classes_of(y: Floats) -> Softmax:
     """Return softmax with as many classes as there are labels."""
     family = Softmax(max(2, int(y.max()) + 1), symmetric=True)
-    missing = np.setdiff1d(np.arange(family.classes), family.check_labels(y))
-    if missing.size:
-        raise InvalidInput(
-            f"softmax needs rows for each of the classes 0 to {family.classes - 1}, got none of class {missing[0]} "
-            "(without one its intercept has no finite estimate); number the labels from 0 on, without gaps"
-        )
+    _check_classes(family, family.check_labels(y), range(family.classes))
     return family
+
+
+def _check_classes(family: Family, y: Floats, classes: Sequence[object]) -> None:
+    missing = np.setdiff1d(np.arange(family.class_count), y)
+    if missing.size and family.outputs > 1:
+        listed = f"0 to {len(classes) - 1}" if isinstance(classes, range) else ", ".join(map(str, classes))
+        raise InvalidInput(
+            f"softmax needs rows for each of the classes {listed}, got none of class {classes[int(missing[0])]} "
+            "(without one its intercept has no finite estimate); number the labels from 0 on, without gaps, or list "
+            "the classes that have rows, as in classes=['a', 'b']"
+        )
 
 
 def _filled(
     design: Design, data: Sequence[AgentRows], policy: str, exchange: Consensus
 ) -> tuple[Design, list[AgentRows], int]:
     """Treat missing values, and return the design, the rows and the number of dropped rows."""
-    dropped, kept = 0, []
-    for rows in data:
-        if policy == "refuse":
-            refuse_missing(rows.x, design.names)
-            refuse_missing(rows.y[:, None], ["y"])
-        absent = np.isnan(rows.y) if policy == "mean" else np.isnan(rows.y) | np.isnan(rows.x).any(axis=1)
-        dropped += int(absent.sum())
-        kept.append(rows.where(~absent) if absent.any() else rows)
+    dropped, kept = 0, list(data)
+    if policy != "refuse":
+        for i, rows in enumerate(data):
+            absent = np.isnan(rows.y) | (policy == "drop" and np.isnan(rows.x).any(axis=1))
+            dropped += int(absent.sum())
+            kept[i] = rows.where(~absent) if absent.any() else rows
     if policy == "mean":
         there = [~np.isnan(rows.x) for rows in kept]
         sums = [
@@ -204,12 +215,20 @@ def _filled(
             for rows, known in zip(kept, there, strict=True)
         ]
         held = exchange.average(np.stack(sums), _ACCURACY)
-        means = held[:, len(design.names) :] / np.maximum(held[:, : len(design.names)], 1e-300)
+        empty = np.flatnonzero(held[0, : len(design.names)] <= 0)
+        if empty.size:
+            raise InvalidInput(f"column {design.names[empty[0]]!r} has no values at all; drop the column")
+        means = held[:, len(design.names) :] / held[:, : len(design.names)]
         design = replace(design, fills=means[0])
         kept = [
             rows._replace(x=np.where(known, rows.x, mean))
             for rows, known, mean in zip(kept, there, means, strict=True)
         ]
+    if not any(len(rows.y) for rows in kept):
+        raise InvalidInput(f"no rows are left: {dropped or 'all'} have missing values or weight 0")
+    for rows in kept:
+        refuse_missing(rows.x, design.names)
+        refuse_missing(rows.y[:, None], ["y"], np.inf)
     return design, kept, dropped
 
 

@@ -21,13 +21,12 @@ from gossamer.applications.likelihood.streaming import (
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.horizons import horizons_of
-from gossamer.engines.results import ErrorResult, OneOrMore, Rounds, Value, standard_error
+from gossamer.engines.results import ErrorResult, ErrorRuns, OneOrMore, OverLimit, Rounds, Value
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import AnytimeSDA, resolve
 from gossamer.models import SumLayout
 from gossamer.networks import ChangingNetwork
-from gossamer.results import Record, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,8 +51,8 @@ class LearningRun(ErrorResult[Rounds, Value]):
     estimates          (trials, N, p)
     withheld           share of the estimates that an agent would withhold because it has too few samples; errors leave
                        them out for agents that are alone or dead
-    samples            seen by all agents
-    bytes              sent by all agents, at 8 bytes per number
+    samples            number of samples of all agents
+    bytes              sent by all agents, 8 bytes per number
     """
 
     problem: LikelihoodEstimation = field(compare=False)
@@ -90,28 +89,19 @@ class LearningRun(ErrorResult[Rounds, Value]):
         return plotting.Curve(self.label, getattr(self, against), self.total_error, self.stderr)
 
 
-class LearningRuns(list[LearningRun[OneOrMore, OneOrMore]], Result):
+class LearningRuns(ErrorRuns[LearningRun[OneOrMore, OneOrMore]]):
     """Several solvers on the same samples."""
 
     shown = ("method", *LearningRun.shown)
-    __repr__ = Result.__repr__
+    error_name = plotting.PARAMETER_ERROR
 
     @property
     def title(self) -> str:
         return f"{len(self)} methods, {self[0].problem.family.name} on {self[0].network.name}"
 
-    def records(self) -> list[Record]:
-        return [record for run in self for record in run.records()]
-
-    def plot(self, ax: Panels | None = None) -> Panels:
-        """The errors against rounds, and the centralized limit."""
-        curves = [run.curve() for run in self]
-        limit = plotting.Curve("centralized limit", self[0].rounds, self[0].centralized_limit, limit=True)
-        return plotting.draw_errors(ax, [*curves, limit], self.title, plotting.PARAMETER_ERROR)
-
 
 class Conditions(NamedTuple):
-    """Return a description of the network of a run."""
+    """The faults and the changing network of a run, or None."""
 
     faults: Faults | None
     network: ChangingNetwork | None
@@ -136,10 +126,7 @@ def learn(
     limit = problem.centralized(tuple(ordered.tolist()), trials, seed)
     squares, limits = (_squares(problem, theta) for theta in (learned.estimates, limit))  # (H, trials, N)
     errors, limits = squares.sum(axis=2), limits.sum(axis=2)
-    ratio = errors.mean(axis=1) / limits.mean(axis=1)
-    with np.errstate(invalid="ignore"):  # a run that has diverged has no standard error
-        stderr = standard_error(errors)
-        ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
+    over = OverLimit.of(errors, limits)
     which = order[0] if one else order
     samples = ordered * int(problem.samples.sum())
     return LearningRun(
@@ -150,10 +137,10 @@ def learn(
         rounds=int(horizons[0]) if one else horizons,
         trials=trials,
         seed=seed,
-        total_error=errors.mean(axis=1)[which],
-        stderr=stderr[which],
-        centralized_limit=limits.mean(axis=1)[which],
-        over_limit_stderr=ratio_stderr[which],
+        total_error=over.total_error[which],
+        stderr=over.stderr[which],
+        centralized_limit=over.centralized_limit[which],
+        over_limit_stderr=over.over_limit_stderr[which],
         errors=errors[which],
         per_agent=squares.mean(axis=1)[which],
         estimates=learned.estimates[which],

@@ -45,7 +45,7 @@ _WORTH = 0.005
 """Linearization error, in standard errors, above which samples are moved."""
 
 _BLOCK = 1 << 15
-"""Numbers of an array of a block of samples: what is computed of a block on the way to its sums stays in the cache."""
+"""Size of the arrays of a block of samples, chosen so that intermediate results stay in the cache."""
 
 
 def looks(rounds: int) -> Iterator[int]:
@@ -88,27 +88,25 @@ class Linearizer:
         self.referred = np.zeros((agents, lanes), dtype=bool)  # whether there is a reference
         self.careful = np.ones((agents, lanes), dtype=bool)
         self.good = np.zeros((agents, lanes), dtype=bool)  # whether samples may be discarded
-        self.near = self._nearing = (
-            self.good
-        )  # whether new samples are linearized at the reference; at the next look
+        # Whether new samples are linearized at the reference, now and from the next look on.
+        self.near = self._nearing = self.good
         self._reach = np.zeros((agents, lanes))  # the largest predictor of an agent's samples
-        self._memory, self._every = memory, every  # in rounds, and of how many a group of samples is
+        self._memory, self._every = memory, every  # both in rounds; a group of samples covers `every` rounds
         self._kept: list[KeptSamples] = []
-        self._count = 0  # samples that are kept
+        self._count = 0  # number of samples that are kept
         self._held = np.zeros((self.layout.components, agents, lanes))  # the sums over them
         self._change = np.zeros_like(self._held)
-        self._inverse = np.zeros(
-            (agents, lanes, problem.size, problem.size)
-        )  # of the mean curvature of all samples
-        self._rows = np.ones((agents, lanes))  # and how many these were
+        # The inverse of the mean curvature of all samples, and the number of these samples.
+        self._inverse = np.zeros((agents, lanes, problem.size, problem.size))
+        self._rows = np.ones((agents, lanes))
 
     def observe(
         self, x: Floats, y: Floats, weights: Floats, group: int = 1, present: Booleans | None = None
     ) -> Floats:
-        """(rounds, n, N, B): the observations of rounds of `group` samples each.
+        """Return (rounds, n, N, B) the observations of rounds with `group` samples each.
 
-        x (samples, width, N, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample;
-        present (rounds, N): whether an agent takes part in a round, and its observation counts.
+        x (samples, width, N, B), y (samples, N, B), weights (samples, N): 1, or 0 if an agent has no sample;
+        present (rounds, N): whether an agent takes part in a round, so that its observation counts.
         """
         weights = weights[..., None] * np.ones(y.shape)
         predictors = target = self._predict(x)
@@ -126,12 +124,12 @@ class Linearizer:
             self._let_go(group)
         if present is None:
             present = np.ones((len(observations), len(self._reach)), dtype=bool)
-        told = np.flatnonzero(present.any(axis=0))
-        observations[present.argmax(axis=0)[told], :, told] += np.swapaxes(self._change[:, told], 0, 1)
-        self._change[:, told] = 0.0
+        active = np.flatnonzero(present.any(axis=0))
+        observations[present.argmax(axis=0)[active], :, active] += np.swapaxes(self._change[:, active], 0, 1)
+        self._change[:, active] = 0.0
         return observations
 
-    def told(self) -> Floats:
+    def take_change(self) -> Floats:
         """Return the (N, n) change of the sums of the first trial since the last call."""
         change, self._change = self._change[:, :, 0], np.zeros_like(self._change)
         return change.T
@@ -200,7 +198,8 @@ class Linearizer:
         self._held, self._reach = again, reach
 
     def judge(self, held: Floats, share: Floats | float) -> Judgement:
-        """What the agents' averages say, (n, N, B), and how good it is; for `share` see `models.judge`."""
+        """Return the estimates from the agents' averages (n, N, B), and their accuracy; for `share` see
+        `models.judge`."""
         return judge(
             self.layout,
             np.moveaxis(held, 0, 2),
@@ -221,7 +220,7 @@ class Linearizer:
 
 
 def predictors_of(family: Family, x: Floats, theta: Floats) -> Floats:
-    """(m, samples, N, B): the predictors of samples x (samples, width, N, B) by every agent's theta (p, N, B)."""
+    """Return (m, samples, N, B) the predictors of samples x (samples, width, N, B) by every agent's theta (p, N, B)."""
     predictors = np.empty((family.outputs, len(x), *x.shape[2:]))
     samples, width = x.shape[:2]
     kernels.predict(
@@ -241,8 +240,8 @@ def linearized(
     target: Floats | None = None,
     known: tuple[Floats, Floats] | None = None,
 ) -> Floats:
-    """(samples / group, n, N, B): the sums over groups of samples, on their way to the target, of what is averaged; for
-    `known` see `models.row_sums`."""
+    """Return (samples / group, n, N, B) the averaged sums over groups of samples whose predictors move toward the
+    target; for `known` see `models.row_sums`."""
     x, y, weights, predictors = kept
     samples, agents, lanes = y.shape
     slopes, bends = family.slopes(predictors, y), family.careful_curvatures(predictors, y, careful)

@@ -1,4 +1,4 @@
-"""Newton's method for data at rest: every agent finds the fit to the rows of all agents, and no row leaves its agent.
+"""Newton's method for stored rows: every agent finds the fit to the rows of all agents, and no row leaves its agent.
 
 Newton's direction comes from averages over the network (`directions.py`); this file decides how far to step and when to
 stop.
@@ -196,7 +196,8 @@ def _measures(
     unit = min(direction.unit, model.family.reach or np.inf)
     slopes = (np.abs(agent.theta) * direction.spreads).reshape(model.family.outputs, -1)
     size = slopes[:, : slopes.shape[1] - model.intercept].max(initial=0.0)
-    moved = float((np.abs(direction.way) * direction.spreads).max()) / max(unit + size, 1e-300)
+    moved = float((np.abs(direction.way) * direction.spreads).max())
+    moved /= max(unit + size, agent.finest, 1e-300)
     moved = max(moved, abs(scale / agent.scale - 1))
     return np.array(
         [change, change / max(unit, 1e-300), free, moved, direction.unknown is not None, agent.head()[2]]

@@ -15,6 +15,7 @@ from gossamer.applications.likelihood.linearization import Linearizer
 from gossamer.applications.streams import Stream, rounds_to_spread
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import InvalidInput
+from gossamer.families import numbered
 from gossamer.least_squares import in_words
 from gossamer.methods import AnytimeSDA
 from gossamer.models import (
@@ -64,19 +65,19 @@ class OnlineLikelihood:
         self._problem = problem
         memory = checks.whole_number("memory", memory, least=1)
         method = AnytimeSDA() if method is None else running_mean(method)
-        self._method = replace(method, gain=1.0, smoothing=0.0)  # sums as they are now
+        self._method = replace(method, gain=1.0, smoothing=0.0)  # the current sums, not a running mean
         self._every = max(rounds_to_spread(self._method, problem.network), LEAST_SPREAD)
         self._linearizer = Linearizer(problem, 1, errors=True, memory=memory, every=self._every)
         self._half_life = 0.0 if forgetting is None else checks.number("forgetting", forgetting, least=1)
         self._stream = Stream(problem.network, self._linearizer.layout.components, self._method)
         self._neighbors = [problem.network.neighbors(i) for i in range(problem.network.agents)]
-        self._waiting: list[
-            tuple[int, list[tuple[Floats, Floats]]]
-        ] = []  # rounds, and the samples that came in them
+        # Pairs of a round and the samples that arrived in it.
+        self._waiting: list[tuple[int, list[tuple[Floats, Floats]]]] = []
         self._totals = np.zeros_like(self._stream.values)  # the sums over each agent's samples
-        self._age = self._next = 0  # rounds since the first sample, and at which number of them agents look
+        self._age = self._next = 0  # rounds since the first sample, and the age at which agents look next
         self._included = 0
         self._losses: list[float] = []
+        self._lowest: set[int] = set()  # which of the labels 0 and -1 have been seen
         self._found, self._reasons = self._read()
 
     @property
@@ -92,6 +93,7 @@ class OnlineLikelihood:
     def observe(self, samples: Sequence[object] | None = None) -> None:
         """Run one round with each agent's new samples (X, y), X of shape (k, dimension) and y of k labels, or None.
 
+        Labels are members of the problem's `classes`; without `classes`, numbers, or -1 and 1 for two classes.
         Pass None instead of the list if no agent has new samples; the agents then only exchange messages.
         """
         agents = self._problem.network.agents
@@ -106,7 +108,7 @@ class OnlineLikelihood:
             self._waiting.append((self.rounds, rows))
         if self.rounds % self._every == 0:
             self._take_in()
-        self._totals += self._linearizer.told()
+        self._totals += self._linearizer.take_change()
         self._stream.advance(self._totals)
         if self._age:
             self._age += 1
@@ -161,10 +163,28 @@ class OnlineLikelihood:
                 f"the samples of agent {agent} must be a pair (X, y), or None, got {checks.brief(given)}"
             )
         x = checks.array(f"the covariates of agent {agent}", given[0], (None, size))
-        y = self._problem.family.check_labels(np.atleast_1d(given[1]), f" of agent {agent}")
+        y = self._numbers(given[1], f" of agent {agent}")
         if y.shape != (len(x),):
             raise InvalidInput(f"agent {agent} needs one label per row of X ({len(x)}), got shape {y.shape}")
         return x, y
+
+    def _numbers(self, labels: object, whose: str) -> Floats:
+        """Return labels as the family numbers them: the numbers of classes, and 0 for -1 if classes are -1 and 1."""
+        family, classes = self._problem.family, self._problem.classes
+        if classes is not None:
+            return family.check_labels(numbered(labels, classes, whose), whose)
+        y = np.atleast_1d(np.asarray(labels))
+        if family.categorical and y.dtype.kind in "US":
+            raise InvalidInput(
+                f"the labels{whose} must be {family.labels} for the family {family.name}, got text: "
+                f"{str(y.flat[0])!r}; name the classes in LikelihoodEstimation(..., classes=['no', 'yes'])"
+            )
+        y, signs = family.recoded(checks.array(f"the labels{whose}", y))
+        lowest = self._lowest | ({-1} if signs else set(y[y == 0].astype(int).tolist()))
+        if len(lowest) > 1:
+            raise InvalidInput(f"the labels{whose} must be 0 and 1, or -1 and 1, but both 0 and -1 have come")
+        self._lowest = lowest
+        return family.check_labels(y, whose)
 
     @property
     def prequential_losses(self) -> Floats:
@@ -174,7 +194,7 @@ class OnlineLikelihood:
         """
         return np.array(self._losses)
 
-    # -- what the agents know -----------------------------------------------------------------------------------
+    # -- the estimates ------------------------------------------------------------------------------------------
 
     def _judge(self) -> Judgement:
         """Return the current estimates from the agents' averages."""
@@ -211,7 +231,7 @@ class OnlineLikelihood:
                     "(ridge=1e-4, say)"
                 )
         if not judgement.linearization[agent, 0] <= PUBLISHED:
-            return (
+            return own.exact(names, "samples") or (
                 f"samples are linearized up to {judgement.linearization[agent, 0]:.2g} standard errors from the "
                 "estimate: either it is still being improved, or it has moved away from samples that are no longer "
                 "in memory"
@@ -253,12 +273,12 @@ class OnlineLikelihood:
 
     @property
     def degrees_of_freedom(self) -> Floats:
-        """(N, p) of Student's t that estimates follow in units of their standard errors: twice the number of samples
-        that each rests on, in effect, by their squared scores (Satterthwaite)."""
+        """(N, p) degrees of freedom of Student's t for each estimate: twice the effective number of samples that
+        determine it, by their squared scores (Satterthwaite)."""
         return np.where(self.ready[:, None], self._found.freedom[:, 0], np.nan)
 
     def intervals(self, level: float = 0.95) -> Floats:
-        """(N, p, 2) confidence intervals, by Student's t."""
+        """Return (N, p, 2) confidence intervals by Student's t."""
         level = checks.number("level", level, above=0, below=1)
         reach = stats.t.ppf((1 + level) / 2, self.degrees_of_freedom) * self.standard_errors()
         return np.stack([self.estimates() - reach, self.estimates() + reach], axis=-1)

@@ -29,7 +29,7 @@ from gossamer.least_squares import pack, unpack
 from gossamer.results import Record, Result
 
 if TYPE_CHECKING:
-    from gossamer.applications.likelihood.at_rest import DataAtRest
+    from gossamer.applications.likelihood.stored_rows import StoredRows
     from gossamer.plotting import Panels
 
 RULES = ("cv", "gcv")
@@ -93,7 +93,7 @@ class RidgePath(Result):
         return axes
 
 
-def ridge_path(rows: DataAtRest, by: str, ridges: Sequence[float] | None, folds: int, seed: int) -> RidgePath:
+def ridge_path(rows: StoredRows, by: str, ridges: Sequence[float] | None, folds: int, seed: int) -> RidgePath:
     """See `LikelihoodEstimation.ridge_path`."""
     checks.choice("by", by, RULES)
     if not rows.model.family.density or rows.model.family.scale_terms:
@@ -112,9 +112,8 @@ def ridge_path(rows: DataAtRest, by: str, ridges: Sequence[float] | None, folds:
             stderr = np.full(len(tried), np.nan)
         else:
             parts = list(_folds(rows.data, checks.whole_number("folds", folds, least=2), checks.seed(seed)))
-            table = np.array(
-                [_left_out(rows, *part, tried, exchange) for part in parts]
-            )  # (folds, ridges, 2)
+            # (folds, ridges, 2)
+            table = np.array([_left_out(rows, *part, tried, exchange) for part in parts])
             scores = table[..., 0].sum(axis=0) / table[..., 1].sum(axis=0)
             stderr = np.std(table[..., 0] / table[..., 1], axis=0, ddof=1) / np.sqrt(len(parts))
     if np.isnan(scores).all():
@@ -135,7 +134,7 @@ _Step = tuple[Model, Sequence[AgentRows], Floats | None]
 
 
 def _fits(
-    rows: DataAtRest, data: Sequence[AgentRows], ridges: Floats, exchange: Consensus
+    rows: StoredRows, data: Sequence[AgentRows], ridges: Floats, exchange: Consensus
 ) -> Iterator[_Step]:
     """Return the model of every penalty with its parameters (N, p); each fit starts at the result of the one before."""
     theta = None
@@ -176,7 +175,7 @@ def _folds(
 
 
 def _left_out(
-    rows: DataAtRest, kept: list[AgentRows], left: list[AgentRows], ridges: Floats, exchange: Consensus
+    rows: StoredRows, kept: list[AgentRows], left: list[AgentRows], ridges: Floats, exchange: Consensus
 ) -> Floats:
     """Return (ridges, 2) the deviance and number of omitted rows, at the first agent."""
     losses = np.full((len(ridges), 2), np.nan)

@@ -13,7 +13,7 @@ from gossamer.families import Huber
 
 @dataclass(frozen=True)
 class ScaledHuber(Huber):
-    """The Huber loss in units of a scale that is estimated together with the coefficients, for data at rest.
+    """The Huber loss in units of a scale that is estimated together with the coefficients, for stored rows.
 
     The loss of a row is s (1/2 + h((y - eta)/s)), with h the Huber loss of `threshold` 1.35 and s the scale, so the
     minimum is that of scikit-learn's `HuberRegressor`.

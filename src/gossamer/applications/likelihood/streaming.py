@@ -16,7 +16,7 @@ from gossamer.applications.likelihood.linearization import (
     predictors_of,
 )
 from gossamer.arrays import Booleans, Floats, Integers
-from gossamer.engines.faulty.engine import simulate_faulty
+from gossamer.engines.faulty.faulty_simulation import simulate_faulty
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults
 from gossamer.methods import Method, tabulate
@@ -200,7 +200,9 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
                     target = predictors_of(family, one.x, reference)
                     one.predictors[:] = moved(family, one.predictors, target, one.y)
                     far = ((np.abs(target - one.predictors) > 1e-3) & (one.weights > 0)).any(axis=(0, 1))
-                    missing = missing | (far if alone else far.any(axis=0))  # of separable labels, for ever
+                    missing = missing | (
+                        far if alone else far.any(axis=0)
+                    )  # for separable labels this never ends
                 if not missing.any():
                     break
             there = np.where(missing[..., None], np.nan, theta)
@@ -240,11 +242,9 @@ class PseudoResponses(Observations):
         draws, linearizer = self._blocks[trials.start]
         responses = []
         for piece, (x, y, weights, group) in draws.pieces(rounds, set()):
-            everybody = range(self.problem.network.agents)
-            present = np.array([[self._faults.alive(i, t) for i in everybody] for t in piece])
-            weights = weights * np.repeat(
-                present, group, axis=0
-            )  # observations that no agent takes cannot be moved
+            present = np.array([[self._faults.alive(i, t) for i in range(self.agents)] for t in piece])
+            # Samples that no agent receives cannot be linearized again.
+            weights = weights * np.repeat(present, group, axis=0)
             responses.append(linearizer.observe(x, y, weights, group, present))
         return np.ascontiguousarray(np.swapaxes(np.concatenate(responses), 1, 2))
 

@@ -84,11 +84,7 @@ def deal(X: object, y: object, agents: int | None, split: object, intercept: boo
     features = table.array
     if features is None or not np.isfinite(features.sum()):
         features = np.column_stack([_numbers(name, table[name]) for name in names])
-    target = _numbers("y", target).squeeze()
-    if target.shape != (len(features),):
-        raise InvalidInput(
-            f"needs one value per row of X ({len(features)}), got shape {target.shape}", parameter="y"
-        )
+    target = one_per_row("y", _numbers("y", target), len(features))
     if intercept:
         names = with_intercept(names)
         features = np.column_stack([features, np.ones(len(features))])
@@ -105,6 +101,16 @@ def take(table: DataTable, y: object) -> Any:
             f"names the column {y!r}, which the data do not have{nearest(y, table)}", parameter="y"
         )
     return np.asarray(table.pop(y))
+
+
+def one_per_row(name: str, values: object, rows: int) -> AnyArray:
+    """Return the values as an array of one per row; a column of shape (rows, 1) is accepted as well."""
+    column = np.asarray(values)
+    if column.shape == (rows, 1):
+        column = column[:, 0]
+    if column.shape != (rows,):
+        raise InvalidInput(f"needs one value per row of X ({rows}), got shape {column.shape}", parameter=name)
+    return column
 
 
 def take_split(table: DataTable, split: object) -> Any:

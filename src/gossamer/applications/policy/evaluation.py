@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.sparse.linalg import splu
 
 from gossamer import checks, plotting, theory
 from gossamer.applications.policy import bellman, problems, temporal_differences
@@ -227,12 +226,7 @@ class PolicyEvaluation:
 
     def stationary_distribution(self) -> Floats:
         """(S,) the long-run distribution of the process, averaged over starting states."""
-        # (1 - c)(I - c P')^{-1} u tends to the long-run average as c -> 1, for any number of classes and periods.
-        close = 1 - 1e-8
-        system = sp.eye_array(self.states) - close * self.transitions.T
-        spread = np.clip(splu(sp.csc_array(system)).solve(np.ones(self.states)), 0, None)
-        distribution: Floats = spread / spread.sum()
-        return distribution
+        return problems.stationary_distribution(self.transitions)
 
     def _solve(self, probabilities: Floats, rewards: Floats) -> Floats:
         """Return (I - gamma Phat)^{-1} r for one Phat with the sparsity of P, and several columns r."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.sparse.linalg import splu
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers, extent
@@ -118,29 +120,16 @@ def from_gymnasium(
     policy       "optimal" (value iteration with `discount`), "uniform", one action per state, or a table (S, A)
     Every state in which an episode ends is absorbing, with reward 0 from then on.
     """
-    made = None
+    made = make(environment, options)
+    unwrapped = made.unwrapped
+    table, spec = getattr(unwrapped, "P", None), getattr(unwrapped, "spec", None)
+    name = str(spec.id) if spec else type(unwrapped).__name__
     if isinstance(environment, str):
-        gymnasium = require("gymnasium", "rl")
-        try:
-            environment = made = gymnasium.make(_newest(environment, gymnasium.registry), **options)
-        except (gymnasium.error.Error, ImportError) as error:
-            raise InvalidInput(f"Gymnasium cannot make {environment!r}: {error}") from error
-    if not hasattr(environment, "unwrapped"):
-        raise InvalidInput(
-            parameter="environment",
-            required="the id of a Gymnasium environment or one itself",
-            got=repr(environment),
-        )
-    table = getattr(environment.unwrapped, "P", None)
-    name = (
-        environment.unwrapped.spec.id if environment.unwrapped.spec else type(environment.unwrapped).__name__
-    )
-    if made is not None:
         made.close()
     if table is None:
         raise InvalidInput(
-            f"{name} has no table of transitions (env.unwrapped.P); "
-            "tabular environments such as FrozenLake, Taxi and CliffWalking have one"
+            f"{name} has no table of transitions (env.unwrapped.P); tabular environments such as FrozenLake, Taxi and "
+            "CliffWalking have one, and gs.ValueEstimation.from_gymnasium takes any environment"
         )
     moves, rewards = _tables(table)
     chosen = _policy(policy, moves, rewards, check_discount(discount))
@@ -149,10 +138,65 @@ def from_gymnasium(
     return MarkovRewardProcess(_tidy(sp.csr_matrix(transitions)), reward, name)
 
 
-def _newest(name: str, registry: Any) -> str:
-    """Return the id with a version: `Taxi` is the newest installed version of Taxi, `Taxi-v4` that version."""
-    versions = [id for id, spec in registry.items() if spec.name == name and spec.version is not None]
-    return max(versions, key=lambda id: registry[id].version, default=name)
+class Space(Protocol):
+    """A space of actions or observations in Gymnasium."""
+
+    def seed(self, seed: int) -> object: ...
+    def sample(self) -> object: ...
+    def contains(self, x: object) -> bool: ...
+
+
+class Environment(Protocol):
+    """An environment of Gymnasium."""
+
+    @property
+    def unwrapped(self) -> object: ...
+
+    observation_space: Space
+    action_space: Space
+
+    def reset(self, *, seed: int | None = None) -> tuple[object, object]: ...
+    def step(self, action: object) -> tuple[object, float, bool, bool, object]: ...
+    def close(self) -> None: ...
+
+
+def make(environment: object, options: Mapping[str, object], copies: int | None = None) -> Environment:
+    """Return the environment with this id, or the given one; with `copies`, a vectorized one with that many copies."""
+    if isinstance(environment, str):
+        gymnasium = require("gymnasium", "rl")
+        name = _newest(environment, gymnasium.registry)
+        try:
+            if copies is None:
+                return cast(Environment, gymnasium.make(name, **options))
+            return cast(Environment, gymnasium.make_vec(name, num_envs=copies, **options))
+        except (gymnasium.error.Error, ImportError) as error:
+            raise InvalidInput(f"Gymnasium cannot make {environment!r}: {error}") from error
+    if not hasattr(environment, "unwrapped"):
+        raise InvalidInput(
+            parameter="environment",
+            required="the id of a Gymnasium environment or one itself",
+            got=repr(environment),
+        )
+    return cast(Environment, environment)
+
+
+def _newest(name: str, registry: Mapping[str, Spec]) -> str:
+    """Return the id with a version: `taxi` is the newest installed version of Taxi, `Taxi-v4` that version."""
+    wanted = name.lower()
+    versions = [
+        (spec.version, id)
+        for id, spec in registry.items()
+        if spec.version is not None and spec.namespace is None and wanted in (spec.name.lower(), id.lower())
+    ]
+    return max(versions, default=(0, name))[1]
+
+
+class Spec(Protocol):
+    """An entry of Gymnasium's registry."""
+
+    name: str
+    namespace: str | None
+    version: int | None
 
 
 def _tables(table: Any) -> tuple[list[sp.csr_matrix], Floats]:
@@ -228,7 +272,7 @@ def check_policy(table: Floats, states: int, actions: int) -> Floats:
 
 def value_iteration(
     moves: list[sp.csr_matrix], rewards: Floats, discount: float, tolerance: float = 1e-10
-) -> Any:
+) -> Integers:
     """Return (S,) the best action of every state, by iterating the Bellman operator until nothing changes."""
     value = np.zeros(len(rewards))
     while True:
@@ -236,7 +280,10 @@ def value_iteration(
         better = scores.max(axis=1)
         if np.abs(better - value).max() <= tolerance * (1 - discount):
             # Rounding must not decide between equal actions.
-            return np.argmax(scores >= better[:, None] - 1e-9 * (1 + np.abs(better[:, None])), axis=1)
+            best: Integers = np.argmax(
+                scores >= better[:, None] - 1e-9 * (1 + np.abs(better[:, None])), axis=1
+            )
+            return best
         value = better
 
 
@@ -266,6 +313,16 @@ def share_rewards(
     else:
         shared = np.tile(whole, (agents, 1))
     return np.asarray(shared)
+
+
+def stationary_distribution(transitions: sp.csr_matrix) -> Floats:
+    """Return (S,) the long-run distribution of a process, averaged over starting states."""
+    # (1 - c)(I - c P')^{-1} u tends to the long-run average as c -> 1, for any number of classes and periods.
+    states = transitions.shape[0]
+    system = sp.eye_array(states) - (1 - 1e-8) * transitions.T
+    spread = np.clip(splu(sp.csc_array(system)).solve(np.ones(states)), 0, None)
+    distribution: Floats = spread / spread.sum()
+    return distribution
 
 
 def check_transitions(matrix: object) -> sp.csr_matrix:

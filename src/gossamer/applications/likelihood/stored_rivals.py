@@ -1,4 +1,4 @@
-"""Gradient methods for data at rest, for comparison: they send theta instead of curvature, but more often.
+"""Gradient methods for stored rows, for comparison: they send theta instead of curvature, but more often.
 
 Each minimizes the mean over agents of f_i, agent i's share of the loss, with W = I - L and full gradients.
 """

@@ -1,4 +1,4 @@
-"""Data at rest: every agent finds scikit-learn's fit of all rows; what it costs; what is said when there is none."""
+"""Stored rows: every agent finds scikit-learn's fit of all rows; what it costs; what is said when there is none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sklearn.linear_model._huber import _huber_loss_and_gradient
 
 import gossamer as gs
 from gossamer.applications import Alone, Centralized
-from gossamer.applications.likelihood.at_rest import RIVALS
 from gossamer.applications.likelihood.consensus import Consensus
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.rivals_at_rest import GRID, ExactDiffusion, Extra, GradientTracking
 from gossamer.applications.likelihood.scaled_huber import ScaledHuber
+from gossamer.applications.likelihood.stored_rivals import GRID, ExactDiffusion, Extra, GradientTracking
+from gossamer.applications.likelihood.stored_rows import RIVALS
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family, Huber, Softmax
 
@@ -326,6 +326,18 @@ def test_counts_can_be_separable_too():
     x[:, 2] = np.abs(x[:, 2]) * (y == 0)
     with pytest.raises(InvalidInput, match=r"separable.*- 1 x2|separable.*-1 x2"):
         LikelihoodEstimation.from_data(x, y, NETWORK, family="poisson").fit()
+
+
+@pytest.mark.parametrize("family", ["least-squares", "huber", "gamma", "poisson"])
+def test_labels_that_are_all_the_same_are_fitted_exactly(family):
+    """Then steps are rounding, and never become shorter than the residuals."""
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    for split in ("contiguous", np.zeros(60, dtype=int)):
+        fit = LikelihoodEstimation.from_data(
+            x, np.full(60, 5.0), gs.Network.cycle(5), split, family=family
+        ).fit()
+        level = np.log(5) if family in ("gamma", "poisson") else 5
+        np.testing.assert_allclose(fit.estimates, np.tile([0, 0, level], (5, 1)), atol=1e-12)
 
 
 def test_labels_that_are_almost_separable_are_fitted():

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from gossamer import checks
@@ -18,7 +18,8 @@ from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.likelihood.inference import Inference
 from gossamer.applications.likelihood.intake import TakenRows
 from gossamer.applications.likelihood.newton import SOLVERS, NewtonStep, newton, solver_for
-from gossamer.applications.likelihood.rivals_at_rest import (
+from gossamer.applications.likelihood.rows import AgentRows, Model
+from gossamer.applications.likelihood.stored_rivals import (
     GRID,
     ExactDiffusion,
     Extra,
@@ -26,7 +27,6 @@ from gossamer.applications.likelihood.rivals_at_rest import (
     GradientMethod,
     GradientTracking,
 )
-from gossamer.applications.likelihood.rows import AgentRows, Model
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, nearest
@@ -49,7 +49,7 @@ _LOOKS = 200
 """Number of times the error of a gradient method is recorded."""
 
 
-class DataAtRest:
+class StoredRows:
     """The rows of every agent, and the model to fit to them.
 
     network  the network of the agents
@@ -83,7 +83,7 @@ class DataAtRest:
         self.spent = spent
         self.note = note
 
-    def with_ridge(self, ridge: float) -> DataAtRest:
+    def with_ridge(self, ridge: float) -> StoredRows:
         """Return the same rows with another penalty."""
         other = copy(self)
         other.__dict__.pop("_center", None)
@@ -106,9 +106,8 @@ class DataAtRest:
         self, method: Fitter = NEWTON, rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
     ) -> Fit:
         """See `LikelihoodEstimation.fit`."""
-        with threadpool_limits(
-            1, user_api="blas"
-        ):  # matrices are small, so that BLAS threads would only wait
+        # Matrices are small, so BLAS threads would only wait for each other.
+        with threadpool_limits(1, user_api="blas"):
             return self._fitted(method, rounds, tolerance, steps)
 
     def _fitted(self, method: Fitter, rounds: int, tolerance: float, steps: int) -> Fit:
@@ -168,11 +167,11 @@ class DataAtRest:
         self,
         method: str,
         theta: Floats,
-        rounds: Any,
-        sent: Any,
+        rounds: ArrayLike,
+        sent: ArrayLike,
         errors: Callable[[], Sequence[float]],
         note: str = "",
-        scale: Any = None,
+        scale: Floats | None = None,
         at_minimum: bool = False,
     ) -> Fit:
         theta = np.array(theta)
@@ -200,7 +199,7 @@ class DataAtRest:
         off = np.abs(theta - self.solution)
         return float(off.max() if self.model.local is None else off[there].max())
 
-    # -- the yardsticks ----------------------------------------------------------------------------------------
+    # -- baselines ---------------------------------------------------------------------------------------------
 
     def _needs_one_model(self, who: str) -> None:
         if self.model.local is not None:
@@ -210,9 +209,9 @@ class DataAtRest:
         """Send every row to one place, once: its covariates and its label."""
         self._needs_one_model("a center")
         sent = sum(8 * rows.y.size * (rows.x.shape[1] + 1) for rows in self.data)
-        everybody = np.broadcast_to(self.solution, (self.network.agents, len(self.solution)))
+        estimates = np.broadcast_to(self.solution, (self.network.agents, len(self.solution)))
         return self._fit(
-            "centralized", everybody, [0], [sent], lambda: [0.0], "every row sent to one place, once"
+            "centralized", estimates, [0], [sent], lambda: [0.0], "every row sent to one place, once"
         )
 
     def _alone(self) -> Fit:
@@ -324,7 +323,7 @@ class DataAtRest:
         return gradient
 
 
-def data_at_rest(taken: TakenRows, *, ridge: float, lasso: float, local: Sequence[str]) -> DataAtRest:
+def stored_rows(taken: TakenRows, *, ridge: float, lasso: float, local: Sequence[str]) -> StoredRows:
     """Return the rows of every agent and the model to fit.
 
     Penalties apply to covariates divided by `taken.scales`; intercepts and local parameters have none.
@@ -349,14 +348,14 @@ def data_at_rest(taken: TakenRows, *, ridge: float, lasso: float, local: Sequenc
     model = Model(
         taken.family,
         ridge * unit_penalty,
-        taken.family.parameter_names(names),
+        taken.family.parameter_names(names, taken.design.classes),
         taken.intercept,
         np.tile(lasso * scales, outputs) if lasso else None,
         np.tile(own, outputs) if own.any() else None,
     )
     for i, rows in enumerate(taken.data):
         taken.family.check_labels(rows.y, f" of agent {i}")
-    return DataAtRest(
+    return StoredRows(
         taken.network,
         model,
         taken.data,

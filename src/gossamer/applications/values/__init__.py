@@ -1,0 +1,1 @@
+"""Values from experience: policy evaluation with features, from trajectories."""

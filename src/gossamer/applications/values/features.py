@@ -1,0 +1,265 @@
+"""Features of observations: functions that turn a batch of observations into rows of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import AnyArray, Floats
+from gossamer.errors import InvalidInput, require
+
+MOST = 20_000
+"""Largest number of features."""
+
+
+@dataclass(frozen=True, eq=False)
+class Standardizer:
+    """The mean and the standard deviation of each component of an observation."""
+
+    mean: Floats
+    std: Floats
+
+    @classmethod
+    def of(cls, observations: AnyArray) -> Standardizer:
+        rows = as_rows(observations)
+        std = rows.std(axis=0)
+        return cls(rows.mean(axis=0), np.where(std > 0, std, 1.0))
+
+    def __call__(self, observations: AnyArray) -> Floats:
+        rows = as_rows(observations)
+        if rows.shape[1] != len(self.mean):
+            raise InvalidInput(
+                f"an observation must have {len(self.mean)} numbers, as those that the features were fitted to, "
+                f"got {rows.shape[1]}"
+            )
+        return (rows - self.mean) / self.std
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFourier:
+    """Random Fourier features of a standardized observation, and a constant.
+
+    They approximate a Gaussian kernel (scikit-learn's `RBFSampler`), so that values are smooth functions of the
+    observation. `ValueEstimation` fits them to its first experience; `fit` does so by hand.
+
+    Parameters
+    ----------
+    count : int
+        Number of features; one of them is the constant.
+    width : float
+        The width of the kernel in standard deviations of an observation, times the root of their number.
+    seed : int
+        The seed of the frequencies.
+
+    Examples
+    --------
+    >>> observations = np.random.default_rng(0).normal(size=(100, 4))
+    >>> gs.applications.RandomFourier(50).fit(observations)(observations).shape
+    (100, 50)
+    """
+
+    count: int = 50
+    width: float = 1.0
+    seed: int = 0
+    scale: Standardizer | None = None
+    sampler: Any = None
+
+    def __post_init__(self) -> None:
+        checks.whole_number("count", self.count, least=2, most=MOST)
+        checks.number("width", self.width, above=0)
+        checks.seed(self.seed)
+
+    def fit(self, observations: AnyArray) -> RandomFourier:
+        """Return the same features, standardized by these observations (M, ...)."""
+        kernels = require("sklearn.kernel_approximation", "data")
+        scale = Standardizer.of(observations)
+        gamma = 0.5 / (self.width**2 * len(scale.mean))
+        sampler = kernels.RBFSampler(gamma=gamma, n_components=self.count - 1, random_state=self.seed)
+        return replace(self, scale=scale, sampler=sampler.fit(np.zeros((1, len(scale.mean)))))
+
+    def __call__(self, observations: AnyArray) -> Floats:
+        if self.scale is None:
+            raise InvalidInput(_UNFITTED)
+        rows = self.sampler.transform(self.scale(observations))
+        return np.column_stack([rows * np.sqrt(self.count - 1), np.ones(len(rows))])
+
+
+@dataclass(frozen=True, eq=False)
+class TileCoding:
+    """Tile coding of a standardized observation: several grids that are shifted against each other.
+
+    In each grid an observation belongs to one tile, whose feature is 1. Grids reach from -2.5 to 2.5 standard
+    deviations of the observations that they are fitted to.
+
+    Parameters
+    ----------
+    tilings : int
+        Number of grids.
+    tiles : int
+        Number of tiles along each component of an observation.
+
+    Examples
+    --------
+    >>> observations = np.random.default_rng(0).normal(size=(100, 2))
+    >>> rows = gs.applications.TileCoding(tilings=4, tiles=5).fit(observations)(observations)
+    >>> rows.shape, bool(np.all(rows.sum(axis=1) == 4))
+    ((100, 144), True)
+    """
+
+    tilings: int = 8
+    tiles: int = 8
+    scale: Standardizer | None = None
+
+    def __post_init__(self) -> None:
+        checks.whole_number("tilings", self.tilings, least=1, most=1000)
+        checks.whole_number("tiles", self.tiles, least=2, most=1000)
+
+    def fit(self, observations: AnyArray) -> TileCoding:
+        """Return the same features, standardized by these observations (M, ...)."""
+        scale = Standardizer.of(observations)
+        count = self.tilings * (self.tiles + 1) ** len(scale.mean)
+        if count > MOST:
+            raise InvalidInput(
+                f"{self.tilings} tilings of {self.tiles} tiles along each of {len(scale.mean)} components are {count} "
+                f"features, more than {MOST}; use fewer tiles, or RandomFourier"
+            )
+        return replace(self, scale=scale)
+
+    def __call__(self, observations: AnyArray) -> Floats:
+        if self.scale is None:
+            raise InvalidInput(_UNFITTED)
+        rows = (np.clip(self.scale(observations), -2.5, 2.5 - 1e-9) + 2.5) / 5 * self.tiles
+        side = self.tiles + 1
+        per_grid = side ** rows.shape[1]
+        out = np.zeros((len(rows), self.tilings * per_grid))
+        powers = side ** np.arange(rows.shape[1])
+        odd = (
+            2 * np.arange(rows.shape[1]) + 1
+        )  # shifts along a diagonal would leave artifacts (Miller and Glanz 1996)
+        for k in range(self.tilings):
+            shift = (k * odd / self.tilings) % 1
+            tile = np.floor(rows + shift).astype(int) @ powers
+            out[np.arange(len(rows)), k * per_grid + tile] = 1.0
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class StateFeatures:
+    """One row of features for each state of a table; states are whole numbers."""
+
+    table: Floats
+
+    def __call__(self, states: AnyArray) -> Floats:
+        numbers = np.asarray(states)
+        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= len(self.table):
+            raise InvalidInput(
+                parameter="states",
+                required=f"whole numbers from 0 to {len(self.table) - 1}, one of the rows of features",
+                got=checks.brief(states),
+            )
+        return np.asarray(self.table[numbers])
+
+
+_UNFITTED = (
+    "the features are not standardized yet; call features.fit(observations) with some observations first"
+)
+
+Features = Callable[[AnyArray], Floats]
+
+
+def features_of(features: object) -> Any:
+    """Return features as a function; a table (S, p), a text such as "fourier:50" or a transformer of scikit-learn."""
+    if isinstance(features, str):
+        return _named(features)
+    if hasattr(features, "transform"):
+        return Transformed(features)
+    if callable(features):
+        return features
+    table = checks.array("features", features, (None, None))
+    if not table.size:
+        raise InvalidInput(
+            parameter="features", required="rows of at least one number", got=f"shape {table.shape}"
+        )
+    return StateFeatures(table)
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """Features by a transformer of scikit-learn."""
+
+    transformer: Any
+    fitted: bool = False
+
+    def fit(self, observations: AnyArray) -> Transformed:
+        return Transformed(self.transformer.fit(as_rows(observations)), True)
+
+    def __call__(self, observations: AnyArray) -> Floats:
+        rows = self.transformer.transform(as_rows(observations))
+        return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=float)
+
+
+def fitted(features: Any, observations: AnyArray) -> Any:
+    """Return the features, standardized by these observations unless they are already or need not be."""
+    done = getattr(features, "scale", None) is not None or getattr(features, "fitted", False)
+    return features if done or not hasattr(features, "fit") else features.fit(observations)
+
+
+def as_rows(observations: AnyArray) -> Floats:
+    """(M, d) observations of any shape (M, ...)."""
+    rows = np.asarray(observations, dtype=float)
+    return rows.reshape(len(rows), -1)
+
+
+def _named(text: str) -> RandomFourier | TileCoding:
+    kind, _, rest = text.partition(":")
+    try:
+        numbers = [int(part) for part in rest.split("x")] if rest else []
+    except ValueError:
+        numbers = [-1] * 3
+    if kind == "fourier" and len(numbers) <= 1:
+        return RandomFourier(numbers[0]) if numbers else RandomFourier()
+    if kind == "tiles" and len(numbers) <= 2:
+        return TileCoding(**dict(zip(("tilings", "tiles"), numbers, strict=False)))  # type: ignore[arg-type]
+    raise InvalidInput(
+        parameter="features",
+        required="fourier:NUMBER, for example fourier:50, or tiles:TILINGSxTILES, for example tiles:8x8",
+        got=repr(text),
+    )
+
+
+def rows_of(features: Features, states: AnyArray, count: int | None = None) -> Floats:
+    """Return (M, p) the features of M states; `count` is the p that they had before."""
+    try:
+        rows = np.asarray(features(states), dtype=float)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(
+            f"must be a function from states of shape {np.shape(states)} to rows of numbers, but it failed: {error}",
+            parameter="features",
+        ) from error
+    if rows.ndim != 2 or len(rows) != len(states) or rows.shape[1] == 0:
+        raise InvalidInput(
+            parameter="features",
+            required=f"one row for each of {len(states)} states, ({len(states)}, p)",
+            got=f"shape {rows.shape}",
+            hint="a function receives a batch of states, with the states along the first axis",
+        )
+    if count is not None and rows.shape[1] != count:
+        raise InvalidInput(
+            f"must always have the same length: {count} numbers before, {rows.shape[1]} now",
+            parameter="features",
+        )
+    if not np.all(np.isfinite(rows)):
+        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InvalidInput(
+            parameter="features",
+            required="finite",
+            got=f"NaN or infinite ones in {int((~np.isfinite(rows).all(axis=1)).sum())} of {len(rows)} states, the "
+            f"first of them state {bad}",
+        )
+    return rows

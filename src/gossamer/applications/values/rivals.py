@@ -1,0 +1,104 @@
+"""Temporal differences over a network from Markovian samples, for comparison with averaged least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import Floats, Integers
+from gossamer.networks import Network
+
+
+@dataclass(frozen=True)
+class OneShot:
+    """Every agent solves for its own values alone; the solutions are averaged once, at the end.
+
+    If all agents see the same states, this equals a center that holds all rewards. If each sees a trajectory of its
+    own, it has the bias of a single agent.
+
+    Examples
+    --------
+    >>> gs.applications.OneShot().name
+    'one-shot'
+    """
+
+    name: ClassVar[str] = "one-shot"
+
+
+@dataclass(frozen=True)
+class DistributedTD:
+    r"""Distributed TD(lambda) with Markovian samples, with the trace of the `ValueEstimation`.
+
+    ::
+
+        mixing="rounds"    theta_i <- sum_j W_ij theta_j + a_k g_i,   g_i = z_k (r_i + gamma phi'theta_i - phi theta_i)
+        mixing="tracking"  y_i <- sum_j W_ij y_j + g_i - its last g_i,   theta_i <- sum_j W_ij theta_j + a_k y_i
+        mixing="once"      every agent alone, and theta averaged after the last round
+                           (Tian, Paschalidis and Olshevsky 2024)
+
+    with W = I - L (Doan, Maguluri, Romberg 2019; gradient tracking as in Pu and Nedic 2021) and steps
+    a_k = step_size / sqrt(k + 1), divided by the largest \|\|phi\|\|^2.
+
+    Parameters
+    ----------
+    step_size : float
+        The first step.
+    output : str
+        The "last" iterate, or the "average" of all, weighted by their steps.
+    mixing : str
+        "rounds", "tracking" or "once".
+
+    Examples
+    --------
+    >>> gs.applications.DistributedTD(step_size=0.5, mixing="tracking").label
+    'td, tracking, step=0.5'
+    """
+
+    step_size: float = 2.0
+    output: str = "last"
+    mixing: str = "rounds"
+    name: ClassVar[str] = "td"
+
+    def __post_init__(self) -> None:
+        checks.number("step_size", self.step_size, above=0)
+        checks.choice("output", self.output, ("last", "average"))
+        checks.choice("mixing", self.mixing, ("rounds", "tracking", "once"))
+
+    @property
+    def label(self) -> str:
+        named = {"rounds": "td", "tracking": "td, tracking", "once": "td, averaged once"}[self.mixing]
+        return f"{named}, step={self.step_size:g}" + ("" if self.output == "last" else ", averaged")
+
+    def weights(
+        self, network: Network, traces: Floats, differences: Floats, rewards: Floats, horizons: Integers
+    ) -> Floats:
+        """Return (H, trials, N, P) after ascending horizons, from (T, trials, 1 or N, P) twice and (T, trials, N)."""
+        rounds, trials, agents = rewards.shape
+        laplacian = network.gossip.toarray()
+        largest = float(max(np.einsum("tbnp,tbnp->tbn", traces, traces).max(), 1e-300))
+        theta = np.zeros((trials, agents, traces.shape[-1]))
+        total, weight = np.zeros_like(theta), 0.0
+        tracked, old = np.zeros_like(theta), np.zeros_like(theta)
+        out = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k in range(rounds):
+                step = self.step_size / np.sqrt(k + 1) / largest
+                errors = rewards[k] - (theta * differences[k]).sum(axis=-1)
+                change = traces[k] * errors[..., None]
+                if self.mixing == "tracking":
+                    tracked = tracked - laplacian @ tracked + change - old
+                    old, change = change, tracked
+                if self.mixing != "once":
+                    theta = theta - laplacian @ theta
+                theta = theta + step * change
+                total += step * theta
+                weight += step
+                if k + 1 in horizons:
+                    now = total / weight if self.output == "average" else theta
+                    if self.mixing == "once":
+                        now = np.broadcast_to(now.mean(axis=1, keepdims=True), now.shape)
+                    out += [now.copy()]
+        return np.stack(out)
