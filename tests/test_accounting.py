@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.accounting import delta_of, epsilon_of, mu_of
+from gossamer.accounting import masks_for, neighbor_uncertainty
+from gossamer.numerics.gaussian_privacy import delta_of, epsilon_of, mu_of
 from gossamer.observations import incidence
 
 
@@ -35,6 +36,7 @@ def attack(net, scale, noise, coalition, direction, rounds=6):
     return float(np.linalg.norm(coordinates[:rank] / s[:rank]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_no_attack_on_all_messages_beats_or_misses_the_accountant(seed):
     rng = np.random.default_rng(seed)
@@ -85,6 +87,7 @@ def test_closed_forms():
     assert np.isinf(leaf.mu_change[1:]).all()
 
 
+@pytest.mark.slow
 def test_the_large_case_bounds_the_exact_one(monkeypatch):
     for noise in (0.0, 1.0):
         exact = gs.privacy("grid:8x9", 20.0, noise=noise, coalition=[7])
@@ -153,3 +156,36 @@ def test_the_plot_shows_finite_views_only():
     ax = gs.privacy("cycle:6", 10.0, noise=1.0).plot()
     assert len(ax.lines) == 3  # this coalition, one neighbor, two neighbors
     plt.close(ax.figure)
+
+
+def test_the_least_noise_for_a_target():
+    """Without masks it is local noise, with large ones that of a center, and between them just enough."""
+    net = gs.Network.grid(3, 4)
+    target = {"epsilon": 1.0, "delta": 1e-5, "change": 2.0}
+    local = 2.0 / mu_of(1.0, 1e-5)
+    assert masks_for(net, **target).noise == pytest.approx(local)
+    assert masks_for(net, masks=1e7, **target).noise == pytest.approx(local / math.sqrt(12), rel=1e-6)
+    some = masks_for(net, masks=5.0, coalition=[5], **target)
+    assert gs.privacy(net, some, coalition=[5], change=2.0).epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    assert masks_for(net) is None
+    with pytest.raises(gs.InvalidInput, match="leave out epsilon or noise"):
+        masks_for(net, noise=1.0, epsilon=1.0)
+    with pytest.raises(gs.Unsupported, match="plans are for masks that do not change"):
+        masks_for(net, masks=gs.Masks(1.0, refresh=True))
+
+
+def test_without_masks_every_level_is_seen_through_its_own_noise():
+    alone = gs.privacy("cycle:5", gs.Masks(0.0, noise=4.0))
+    np.testing.assert_allclose(alone.mu_change, 1 / 4.0)
+    assert alone.public == [(0,), (1,), (2,), (3,), (4,)]
+
+
+def test_what_a_single_neighbor_knows_of_a_level():
+    """The best unbiased estimate of the difference to the mean of the others, from what a coalition of one sees."""
+    net = gs.Network.from_edges(6, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 5), (5, 3)])
+    found = neighbor_uncertainty(net, gs.Masks(7.0))
+    edges = incidence(net).toarray()
+    honest = [0, 2, 3, 4, 5]  # agent 1 is curious, and agent 0 its neighbor
+    inside = edges[np.ix_(honest, np.abs(edges[1]) == 0)]
+    contrast = np.eye(5)[0] - 1 / 5
+    assert found[0] ** 2 == pytest.approx(49 * contrast @ inside @ inside.T @ contrast)

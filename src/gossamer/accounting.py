@@ -17,21 +17,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
-from scipy.stats import norm
 
 from gossamer import checks, plotting
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network, NetworkLike
+from gossamer.numerics.gaussian_privacy import delta_of, epsilon_of, mu_of
 from gossamer.numerics.selected import inverse_diagonal
 from gossamer.observations import Masks, incidence
 from gossamer.results import Record, Result
@@ -84,8 +84,8 @@ class Privacy(Result):
 
     Examples
     --------
-    >>> found = gs.privacy("grid:4x4", gs.Masks(30.0), noise=1.0)
-    >>> found.mu_change.max(), found.epsilon(delta=1e-5)
+    >>> result = gs.privacy("grid:4x4", gs.Masks(30.0), noise=1.0)
+    >>> result.mu_change.max(), result.epsilon(delta=1e-5)
     (0.25158, 0.93277)
     >>> gs.privacy("path:3", gs.Masks(30.0), coalition=[1]).public
     [(0,), (2,)]
@@ -185,39 +185,6 @@ class Privacy(Result):
         return ax
 
 
-def delta_of(mu: float, epsilon: float) -> float:
-    r"""Return the delta of a Gaussian mechanism.
-
-    It is :math:`\Phi(-\epsilon/\mu + \mu/2) - e^\epsilon\,\Phi(-\epsilon/\mu - \mu/2)`.
-    """
-    if not mu > 0:
-        return 0.0 if mu == 0 else math.nan
-    if math.isinf(mu):
-        return 1.0
-    tail = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
-    return max(float(norm.cdf(-epsilon / mu + mu / 2) - math.exp(tail)), 0.0)
-
-
-def epsilon_of(mu: float, delta: float) -> float:
-    """Return the smallest epsilon for which a Gaussian mechanism is (epsilon, delta)-differentially private."""
-    if not math.isfinite(mu):
-        return mu
-    if delta_of(mu, 0.0) <= delta:
-        return 0.0
-    largest = mu * (mu / 2 - norm.ppf(delta))  # there the first term alone is delta
-    return float(brentq(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, largest, xtol=1e-12))
-
-
-def mu_of(epsilon: float, delta: float) -> float:
-    """Return the largest mu of a Gaussian mechanism that is (epsilon, delta)-differentially private."""
-    epsilon = checks.number("epsilon", epsilon, above=0)
-    delta = checks.number("delta", delta, above=0, below=1)
-    largest = 1.0
-    while delta_of(largest, epsilon) < delta:
-        largest *= 2
-    return float(brentq(lambda mu: delta_of(mu, epsilon) - delta, 1e-9, largest, xtol=1e-14))
-
-
 def privacy(
     network: NetworkLike,
     masks: Masks | float,
@@ -236,7 +203,7 @@ def privacy(
     masks : Masks or float
         The masks, or their scale, in units of the observations.
     noise : float
-        Standard deviation of the noise that each agent adds to its level once and for all.
+        Standard deviation of the noise that each agent adds once to its level; by default that of `masks`.
     coalition : collection of int, "any neighbor", or int
         The curious agents; or the worst single neighbor of any agent; or the worst coalition of this many agents.
     change : float
@@ -256,7 +223,7 @@ def privacy(
     """
     network = Network.of(network)
     masks = _masks(masks)
-    noise = checks.number("noise", noise, least=0)
+    noise = checks.number("noise", noise, least=0) or masks.noise
     change = checks.number("change", change, above=0)
     if readings is not None:
         readings = checks.whole_number("readings", readings, least=1)
@@ -270,6 +237,10 @@ def privacy(
     mu_change, mu_move, parts = _mus(network, masks, noise, change, members)
     if max((len(part) for part in parts), default=0) > DENSE:
         caveats.append(f"mu_move is an upper bound in parts of more than {DENSE} agents")
+        if noise and float(np.max(masks.scale)) > 1e4 * noise:
+            caveats.append(
+                "masks beyond 10^4 times the noise leave rounding errors in mu_change in such parts"
+            )
     return Privacy(
         network=network,
         masks=masks,
@@ -284,6 +255,71 @@ def privacy(
     )
 
 
+def neighbor_uncertainty(network: Network, masks: Masks) -> Floats:
+    """Return (N,) the uncertainty of a single curious neighbor about the level of each agent, as a standard deviation.
+
+    It knows one mask of the agent's edges and, from the average, the mean of all levels; the agent's other masks hide
+    the difference between the two. A leaf has no other masks.
+    """
+    scale = float(np.min(masks.scale))
+    return np.asarray(scale * np.sqrt(np.maximum(network.links.degrees - 1.0, 0.0)))
+
+
+class PrivacyOptions(TypedDict, total=False):
+    """The arguments of `masks_for`."""
+
+    masks: Masks | float | None
+    noise: float
+    epsilon: float | None
+    delta: float
+    change: float
+    coalition: Iterable[int] | str | int
+
+
+def masks_for(
+    network: Network,
+    *,
+    masks: Masks | float | None = None,
+    noise: float = 0.0,
+    epsilon: float | None = None,
+    delta: float = 1e-6,
+    change: float = 1.0,
+    coalition: Iterable[int] | str | int = (),
+) -> Masks | None:
+    """Return masks and noise; None if there are none.
+
+    With `epsilon`, the noise is the least that gives every honest agent (epsilon, delta)-differential privacy. It lies
+    between the noise of a trusted center, divided among the agents, and local noise, which suffices without masks.
+    """
+    known = Masks.of(masks) or Masks(0.0, noise=1.0)
+    if known.refresh:
+        raise Unsupported(
+            "plans are for masks that do not change; leave refresh out, or evaluate some numbers of rounds with "
+            "gs.exact(..., masks=)",
+            parameter="masks",
+        )
+    if epsilon is not None:
+        if noise:
+            raise InvalidInput(
+                "says how much noise is needed; leave out epsilon or noise", parameter="epsilon"
+            )
+        most = mu_of(epsilon, delta)
+        local = checks.number("change", change, above=0) / most
+
+        def excess(noise: float) -> float:
+            view = privacy(network, known, noise=noise, coalition=coalition, change=change)
+            return float(np.nanmax(view.mu_change)) / most - 1
+
+        least = local / math.sqrt(network.agents)
+        if excess(local * (1 - 1e-9)) > 0:
+            noise = local
+        else:
+            noise = least if excess(least) <= 0 else float(brentq(excess, least, local, rtol=1e-9))
+    if masks is None and not noise:
+        return None
+    return replace(known, noise=noise) if noise else known
+
+
 def _masks(masks: Masks | float) -> Masks:
     masking = Masks.of(masks)
     if masking is None:
@@ -292,7 +328,7 @@ def _masks(masks: Masks | float) -> Masks:
 
 
 def _members(network: Network, coalition: Iterable[int] | str | int) -> tuple[int, ...] | None:
-    """Return the agents of a given coalition; None if the worst one is asked for."""
+    """Return the agents of a given coalition; None if the worst one is requested."""
     if isinstance(coalition, str):
         checks.choice("coalition", coalition, ("any neighbor",))
         return None
@@ -312,7 +348,7 @@ def _mus(
     scale = float(np.min(masks.scale))  # the component that is hidden least
     honest = np.setdiff1d(np.arange(network.agents), list(coalition))
     incident = incidence(network)
-    inside = incident[:, np.abs(incident[honest]).sum(axis=0) == 2][honest]
+    inside = incident[:, (scale > 0) & (np.abs(incident[honest]).sum(axis=0) == 2)][honest]
     laplacian = sp.csr_array(inside @ inside.T)
     count, label = connected_components(laplacian, directed=False) if len(honest) else (0, np.empty(0))
     parts = []
@@ -320,19 +356,19 @@ def _mus(
         members = np.flatnonzero(label == part)
         agents = honest[members]
         covariance = scale**2 * laplacian[members][:, members] + noise**2 * sp.eye_array(len(members))
-        changed, moved = _resistances(sp.csc_array(covariance), grounded=noise > 0)
+        changed, moved = _resistances(sp.csc_array(covariance), noise**2)
         changes[agents], moves[agents] = change * np.sqrt(changed), change * np.sqrt(moved)
         parts.append(tuple(agents.tolist()))
     return changes, moves, sorted(parts)
 
 
-def _resistances(covariance: sp.csc_array, *, grounded: bool) -> tuple[Floats, Floats]:
+def _resistances(covariance: sp.csc_array, ground: float) -> tuple[Floats, Floats]:
     """Return the squared mu of a unit change and of a unit move for each agent of one part.
 
     They are the resistance from the agent to the ground, and the largest resistance from it to another agent. Without
-    noise nothing is connected to the ground; one agent is then, which does not affect resistances between agents.
+    noise nothing is connected to the ground, so one agent is grounded; resistances between agents do not depend on it.
     """
-    size = covariance.shape[0]
+    size, grounded = covariance.shape[0], ground > 0
     nowhere = np.full(size, np.nan)
     if size == 1:
         return (1 / covariance.diagonal() if grounded else np.full(1, np.inf)), nowhere
@@ -340,7 +376,14 @@ def _resistances(covariance: sp.csc_array, *, grounded: bool) -> tuple[Floats, F
     matrix = sp.csc_array(covariance[kept][:, kept])
     if size <= DENSE:
         inverse = np.zeros((size, size))
-        inverse[kept, kept] = np.linalg.inv(matrix.toarray())
+        if grounded:
+            # The mean of all agents has the eigenvalue noise^2, which may be tiny, so its part is added separately.
+            stiff = float(covariance.diagonal().mean())
+            inverse[:] = (
+                np.linalg.inv(matrix.toarray() + stiff / size) + (1 / ground - 1 / (ground + stiff)) / size
+            )
+        else:
+            inverse[kept, kept] = np.linalg.inv(matrix.toarray())
         diagonal = inverse.diagonal()
         moved = np.max(diagonal[:, None] + diagonal - 2 * inverse, axis=1)
     else:
@@ -367,13 +410,12 @@ def _worst_of(
     coalitions: Sequence[tuple[int, ...]],
     note: str,
 ) -> View | None:
-    """Return the view of that coalition which sees most of one of its neighbors."""
+    """Return the view of the coalition that sees most of one of its neighbors."""
     worst, most = None, -math.inf
     for coalition in coalitions:
         mu_change, mu_move, _ = _mus(network, masks, noise, change, coalition)
-        mu_move = np.where(
-            np.isnan(mu_move), np.inf, mu_move
-        )  # an agent that is cut off has no secret to share
+        # An agent that is cut off has no secret to share.
+        mu_move = np.where(np.isnan(mu_move), np.inf, mu_move)
         mu = mu_change if noise else mu_move
         around = np.setdiff1d(np.concatenate([_neighbors(network, i) for i in coalition]), coalition)
         if len(around) and mu[around].max() > most:

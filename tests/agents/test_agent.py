@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import pytest
 from tests.support.ledgers import drive, ledgers
 from tests.support.memory_fleet import enter, in_memory, leave
 from tests.support.own_methods import NewestOnly
+from tests.support.reading import parse_source
 from tests.support.small_fleets import fleet, free_ports
 from tests.support.virtual_time import VirtualTime, in_virtual_time, rounds
 from tests.support.waiting import PATIENCE, until_true
@@ -21,11 +25,10 @@ from gossamer.agents.agent import Agent
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.snapshot import Snapshot
-from gossamer.agents.sources.opening import parse_source
 from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.store.file import read
 from gossamer.agents.transports.memory import Memory
-from gossamer.errors import GossamerError, InvalidInput, Unsupported
+from gossamer.errors import GossamerError, InvalidInput, OutputError, Unsupported
 from gossamer.methods import SDA, AnytimeSDA
 from gossamer.networks import Network
 
@@ -304,6 +307,22 @@ def test_nothing_is_observed_after_the_end(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_an_end_whose_last_commit_fails_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    async def main() -> None:
+        async with in_memory(fleet(Network.path(2), timeout=0.02)[:1], store=folder / "a.db")[0] as agent:
+            await agent.observe_durable(1.0)
+            shutil.rmtree(folder)
+            agent.observe(2.0)
+
+    with pytest.raises(
+        OutputError, match=r"agent0 stopped, but its last observations are not in its store .*a\.db"
+    ):
+        asyncio.run(main())
+
+
 def test_durable_needs_a_store() -> None:
     async def main() -> None:
         async with in_memory(fleet(Network.path(2), timeout=0.02))[0] as agent:
@@ -337,6 +356,7 @@ def test_durable_observations_are_acknowledged_and_resumed(
     assert "agent0 resumed with 4 observations" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_store_knows_which_rows_of_a_followed_file_it_holds(tmp_path: Path) -> None:
     """At every moment, so also after kill -9; and after a rotation no row is lost or repeated."""
     settings = fleet(Network.path(2), timeout=0.001, commit=0.001)[0]
@@ -346,23 +366,26 @@ def test_a_store_knows_which_rows_of_a_followed_file_it_holds(tmp_path: Path) ->
     async def run(until: int, mean: float) -> None:
         source = parse_source(f"csv:{file},follow", 1, 0)
         async with in_memory([settings], store=store, source=source)[0] as agent:
+            loop = asyncio.get_running_loop()
             for row in range(agent.snapshot.samples, until - 1):
                 if row % 100 == 0:
                     with file.open("a") as more:
                         more.write("1\n" * 50 + "3\n" * 50)
-                saved = read(store)
+                saved = await loop.run_in_executor(elsewhere, read, store)
                 if saved.samples:
                     assert json.loads(saved.position)[1] == 2 * saved.samples
                 await asyncio.sleep(0.002)
             await until_true(lambda: agent.estimate == pytest.approx(mean, rel=1e-9), "the mean of all rows")
             assert agent.snapshot.samples == until
 
-    asyncio.run(run(301, 601 / 301))
-    with file.open("a") as more:
-        more.write("5\n")
-    file.rename(tmp_path / "a.csv.1")
-    file.write_text("7\n")
-    asyncio.run(run(303, 613 / 303))
+    # Another process reads: a file that this one opens and closes would lose its locks of SQLite.
+    with ProcessPoolExecutor(1, get_context("spawn")) as elsewhere:
+        asyncio.run(run(301, 601 / 301))
+        with file.open("a") as more:
+            more.write("5\n")
+        file.rename(tmp_path / "a.csv.1")
+        file.write_text("7\n")
+        asyncio.run(run(303, 613 / 303))
 
 
 def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(

@@ -15,8 +15,9 @@ import pytest
 from tests.support import SUPPORT
 from tests.support.node_form import NodeForm, Partners
 from tests.support.own_methods import HeavyBall, NewestOnly
-from tests.support.small_fleets import PLAINTEXT, fleet, weights_of
+from tests.support.small_fleets import PLAINTEXT, fleet, hidden, make_certificates, weights_of
 from tests.support.waiting import until
+from tests.support.zenoh_router import MIDDLES
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
@@ -30,8 +31,8 @@ from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.faults import Faults
 from gossamer.methods import METHODS, tabulate
-from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
+from gossamer.methods.method import Method
 from gossamer.numerics import random
 
 NETWORK = gs.Network.grid(2, 3)
@@ -123,6 +124,25 @@ def over_tls() -> Iterator[list[Transport]]:
         transport.close()
 
 
+@pytest.fixture(scope="module", params=MIDDLES)
+def over_a_broker(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[list[Transport]]:
+    broker = request.param(tmp_path_factory.mktemp("broker"))
+    certificates = make_certificates(tmp_path_factory.mktemp("ca") / "ca", NETWORK.agents)
+    settings = hidden(
+        fleet(NETWORK, certificates=certificates), range(NETWORK.agents), broker.address("site")
+    )
+    transports = [TlsTransport(s) for s in settings]
+    for transport in transports:
+        transport.open()
+    _settle(transports)
+    yield list(transports)
+    for transport in transports:
+        transport.close()
+    broker.stop()
+
+
 def _settle(transports: list[TlsTransport]) -> None:
     """Wait until all are connected for a while: where both ends call each other, one of two connections is given up,
     and with it what was said on it."""
@@ -139,6 +159,7 @@ def close_to(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 # Push-sum runs on one-way links, which a conversation between neighbors does not have.
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, kind in METHODS.items() if kind().mixing != "push"])
 @pytest.mark.parametrize("where", ["in_process", "over_tls"])
 def test_every_method_equals_the_simulation(name: str, where: str, request: pytest.FixtureRequest) -> None:
@@ -154,6 +175,13 @@ def test_every_method_equals_the_simulation(name: str, where: str, request: pyte
 def test_ledgers_equal_the_simulation(method: Method, where: str, request: pytest.FixtureRequest) -> None:
     cores = [ledger(method, i) for i in range(NETWORK.agents)]
     close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
+
+
+@pytest.mark.slow
+def test_a_broker_in_between_changes_nothing(over_a_broker: list[Transport]) -> None:
+    method = gs.AnytimeSDA("local")
+    cores = [ledger(method, i) for i in range(NETWORK.agents)]
+    close_to(run(over_a_broker, cores, observed(method)), simulated(method))
 
 
 def deployed(
@@ -189,6 +217,7 @@ def in_memory() -> Callable[[AgentSettings], Transport]:
     return lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbors))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -210,6 +239,7 @@ def test_whole_agents_in_process_equal_the_simulation(method: Method) -> None:
     close_to(estimates, faulty.estimates[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "method"),
     [
@@ -230,6 +260,7 @@ def test_a_fleet_runs_the_method_that_its_file_names(tmp_path: Path, text: str, 
     close_to(deployed(in_memory(), method, settings), simulated(method))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(PLAINTEXT)
 def test_whole_agents_over_tls_equal_the_simulation() -> None:
     close_to(deployed(lambda s: None), simulated(gs.AnytimeSDA()))

@@ -188,6 +188,19 @@ def test_a_file_of_someone_else_is_refused(made: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_fleet_of_another_user_can_be_looked_at_and_is_not_run(made: Path) -> None:
+    """Its sources may be commands, which would run as root."""
+    for path in (made.parent, *made.parent.rglob("*")):
+        os.chown(path, 12345, 12345)
+    assert len(Fleet.read(made).agents) == 2
+    why = "must belong to root or to the user that runs this, user 0, because it decides what code is run, got user"
+    with pytest.raises(InvalidInput, match=why):
+        Fleet.read(made, load=True)
+    with pytest.raises(InvalidInput, match=why):
+        LocalFleet(made)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_group_of_ones_own_may_write(made: Path) -> None:
     """Most Linux systems give every user a group of the same number, and new files to that group."""
     made.chmod(0o664)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_an_agents_process_does_without_the_heavy_packages() -> None:
     program = """
 import sys

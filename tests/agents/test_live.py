@@ -20,6 +20,7 @@ from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA
 
 
+@pytest.mark.slow
 def test_agents_come_and_go() -> None:
     async def live() -> None:
         async with Fleet() as fleet:
@@ -55,6 +56,7 @@ def test_a_slow_pace_still_bears_lost_messages_after_a_change() -> None:
     agent = Agent(member(0, (1,)), transport=Memory().transport(0, (1,)))
     agent.changes._conversation = SimpleNamespace(  # type: ignore[assignment]
         adjust=lambda timeout, death: told.append((timeout, death)),
+        barred=frozenset(),
         **dict.fromkeys(("part", "rewire", "follow", "gather"), lambda *given: None),
     )
     agent.apply(member(0, (1,), pace=10.0, death=5.0))
@@ -105,6 +107,7 @@ def test_a_roster_is_sent_to_neighbors_that_are_behind() -> None:
 # -- what can be asked of a fleet -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_statistics_of_a_fleet() -> None:
     """Covariance, sum, number of observing members, and extremes, which reset when a member leaves."""
     rows = {0: [1.0, 2.0], 1: [3.0, -4.0], 2: [-6.0, 5.0]}

@@ -50,7 +50,7 @@ def potential_flows(fleet: Lockstep) -> tuple[np.ndarray, np.ndarray]:
     for i, desk in fleet.desks.items():
         for j, weight in weights_of(fleet.network, i).items():
             weights[i, j] = weight
-            flows[i, j] = desk.ledger.flow(j)[desk.ledger.flow_register, 1]
+            flows[i, j] = desk.ledger.flow(j)[desk.ledger.program.flow_register, 1]
     flows = (flows - flows.T) / 2  # lost messages leave the ends an update apart
     potential = np.linalg.pinv(np.diag(weights.sum(axis=1)) - weights) @ -flows.sum(axis=1)
     return flows, -weights * (potential[:, None] - potential[None, :])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ class End:
         self.newest = 0
         talk = SimpleNamespace(
             peers=self.peers,
+            barred=frozenset(),
             bid_farewell=self._bid_farewell,
             **dict.fromkeys(("part", "rewire", "adjust", "follow", "gather"), lambda *given: True),
         )
@@ -142,6 +144,7 @@ class World:
 EVENTS = ("follow 0", "follow 1", "crash 0", "crash 1", "restart 0", "restart 1", "cut", "join", "rest")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**16),

@@ -98,6 +98,7 @@ class Changing(Fleet):
         await self.remove(who)
 
 
+@pytest.mark.slow
 def test_an_edge_that_is_unlinked_keeps_its_flow_without_a_jump() -> None:
     async def live() -> None:
         async with Changing() as fleet:
@@ -209,6 +210,7 @@ def test_who_leaves_hands_its_share_over(tmp_path: Path, mixed: bool) -> None:
     asyncio.run(live())
 
 
+@pytest.mark.slow
 def test_a_neighbor_that_was_away_when_another_left_reads_it_in_the_roster(tmp_path: Path) -> None:
     async def live() -> None:
         async with Changing(tmp_path) as fleet:

@@ -180,6 +180,7 @@ def _as(codec: Codec, agent: int) -> Codec:
     return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0] - 1, Limits(), agreed)
 
 
+@pytest.mark.slow
 def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
     """Every attack is dropped under its own reason, the agent lives, and its estimate stays what it was."""
     settings = fleet(
@@ -232,6 +233,37 @@ def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
         attacker.close()
 
 
+def test_a_neighbor_that_floods_loses_its_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "c", 2), pace=0.005)
+    attacker = TlsTransport(settings[1])
+
+    def attend() -> None:
+        attacker.exchange(0, {}, 0.0, lambda sender, payload: False)
+
+    async def live() -> None:
+        async with Agent(settings[0]) as agent:
+            attacker.open()
+            await until_true(lambda: attacker.present() == {0}, "the connection")
+            for _ in range(40):
+                attacker.exchange(0, {0: b"nonsense"}, 0.0, lambda sender, payload: False)
+            await until_true(lambda: agent.snapshot.neighbors[0].state == "quarantined", "quarantine")
+            assert agent.snapshot.problem == "in quarantine for impossible claims or a flood: agent1"
+            await until_true(lambda: not agent._transport.present(), "the end of the connection")
+            attend()
+            why = "agent1 is an agent of this fleet, but not a neighbor, or in quarantine"
+            await until_true(lambda: why in caplog.text, "the refusal")
+            agent.pardon()
+            await until_true(lambda: agent._transport.present() == {1}, "the connection after the pardon")
+
+    try:
+        asyncio.run(live())
+    finally:
+        attacker.close()
+
+
+@pytest.mark.slow
 def test_plaintext_must_be_asked_for(tmp_path: Path) -> None:
     """TLS is the default: without certificates an agent does not start; with --insecure it warns."""
     made = Fleet.create(Network.path(2), endpoints=[f"127.0.0.1:{port}" for port in free_ports(2)])

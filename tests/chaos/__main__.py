@@ -1,9 +1,10 @@
 """A fleet in chaos: `make chaos`, or `python -m tests.chaos --minutes 2 --agents 10`.
 
 A fleet of real processes on a random geometric network, with TLS, stores and 20% of all messages lost. For the time
-given, agents are killed and stopped, bits flip in their stores, the disk is full, strangers crowd their ports, and one
-member lies. Then it is quiet for a while, and every member must be at the members' average, with nothing lost that it
-had acknowledged. The report goes to standard output, and with --write into docs/reliability.md.
+given, agents are killed and stopped, bits flip in their stores, stores are rolled back, the disk is full, strangers
+crowd their ports, members reconnect in a loop, status files are hostile, and one member lies. Then it is quiet for a
+while, and every member must be at the members' average, with nothing lost that it had acknowledged. The report goes to
+standard output, and with --write into docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, r
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+from gossamer.agents.config.tables import ObservationsTable, PrivacyTable, RoundsTable
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.networks import Network
 
@@ -56,11 +57,12 @@ def network_of(agents: int, seed: int) -> tuple[Network, int]:
     return network, int(liar)
 
 
-def make_fleet(folder: Path, network: Network, haste: float, honest: bool) -> Fleet:
+def make_fleet(folder: Path, network: Network, haste: float, bounded: bool, mask: float = 0.0) -> Fleet:
     fleet = Fleet.create(
         network,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(network.agents)],
-        observations=ObservationsTable(range=() if honest else RANGE),
+        observations=ObservationsTable(range=RANGE if bounded else ()),
+        privacy=PrivacyTable(mask=mask),
         rounds=RoundsTable(
             every=f"{100 / haste:.0f}ms", timeout=f"{200 / haste:.0f}ms", death=f"{max(2.0, 5 / haste)}s"
         ),
@@ -77,17 +79,21 @@ def run(
     folder: Path,
     haste: float = 1.0,
     honest: bool = False,
+    mask: float = 0.0,
+    bounded: bool = True,
 ) -> Verdict:
     """All of it: the fleet, the chaos, the quiet, the verdict. Every process is ended by its own id.
 
-    With `haste` rounds, troubles and lies follow each other that much faster. An `honest` fleet has no liar and no
-    range, so that nothing but the ledger keeps its estimates near the data.
+    With `haste` rounds, troubles and lies follow each other that much faster. An `honest` fleet has no liar. It has no
+    range either, nor has one that is not `bounded`, so that nothing but the ledger keeps its estimates near the data.
+    With a `mask` its values are masked.
     """
     disk = folder / "disk"
     disk.mkdir()
     own_disk = mounted(disk, DISK)
     try:
-        return _run(agents, minutes, quiet, seed, haste, folder, disk if own_disk else None, honest)
+        own, bounded = disk if own_disk else None, bounded and not honest
+        return _run(agents, minutes, quiet, seed, haste, folder, own, honest, mask, bounded)
     finally:
         for kept in ("logs", "status"):
             if (disk / kept).exists():
@@ -105,11 +111,13 @@ def _run(
     folder: Path,
     disk: Path | None,
     honest: bool,
+    mask: float,
+    bounded: bool,
 ) -> Verdict:
     network, busiest = network_of(agents, seed)
     liar = None if honest else busiest
     home = folder / "disk"
-    fleet = make_fleet(home, network, haste, honest)
+    fleet = make_fleet(home, network, haste, bounded, mask)
     data = folder / "data"
     data.mkdir()
     means = np.random.default_rng(seed).integers(8, 72, agents) / 8  # 1 to 9, in eighths
@@ -118,7 +126,7 @@ def _run(
         for place in fleet.agents
         if place.id != liar
     ]
-    troubles = Troubles(members, seed, disk, haste)
+    troubles = Troubles(members, fleet, seed, disk, haste)
     lying: subprocess.Popen[bytes] | None = None
     suspects: Suspects = {}
     chance = random.Random(seed + 1)
@@ -156,7 +164,11 @@ def _run(
             time.sleep(0.02)
         troubles.proceed(all=True)
         heard = time.monotonic() + HEARING  # by those too who were stopped or down while it lied the most
-        while time.monotonic() < heard and any(s["state"] != "quarantined" for s in suspects.values()):
+        while (
+            bounded
+            and time.monotonic() < heard
+            and any(s["state"] != "quarantined" for s in suspects.values())
+        ):
             supervise(members, troubles)
             troubles.proceed()
             accuse(members, liar, suspects)
@@ -237,13 +249,20 @@ def main() -> int:
         "--folder", type=Path, help="an empty folder to keep logs and stores; a temporary one"
     )
     parser.add_argument("--honest", action="store_true", help="no liar, and no range that bounds flows")
+    parser.add_argument("--unbounded", action="store_true", help="a liar, and no range that bounds its lies")
+    parser.add_argument(
+        "--mask", type=float, default=0.0, help="standard deviation of masks, in an honest fleet"
+    )
     parser.add_argument("--write", action="store_true", help="put the report into docs/reliability.md")
     given = parser.parse_args()
+    if given.mask and not given.honest:
+        parser.error("--mask needs --honest: the liar does not agree on masks")
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True, parents=True)
         wanted = given.agents, given.minutes, given.quiet, given.seed
-        verdict = run(*wanted, folder.resolve(), honest=given.honest)
+        given_range = not given.unbounded
+        verdict = run(*wanted, folder.resolve(), honest=given.honest, mask=given.mask, bounded=given_range)
     print(*verdict.entries, sep="\n")
     text = report(verdict)
     print(text)

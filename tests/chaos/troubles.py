@@ -20,16 +20,39 @@ from typing import Any
 from tests.chaos.members import ChaosMember
 from tests.support import SUPPORT
 
+from gossamer.agents.host.status import read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.store import maintenance
 from gossamer.errors import GossamerError
 
 HOSTILE = SUPPORT / "hostile.py"
 
-WEIGHTS = {"kill": 58, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
+WEIGHTS = {
+    "kill": 58,
+    "stop": 25,
+    "flip": 10,
+    "restore": 5,
+    "rollback": 5,
+    "disk": 3,
+    "strangers": 7,
+    "reconnect": 4,
+    "status": 5,
+}
 """How often each trouble is chosen, relative to the others."""
 
 STARTED = 0.8
 """The share of troubles that go to members which are up, if there are any; the others go to any."""
+
+
+STATUSES = (
+    b"",
+    b"\xff\xfe{",
+    b"[" * 100_000,
+    b'{"state": "\\u001b[2J\\u0007", "at": NaN, "rounds": Infinity}',
+    b'{"at": 1e400, "state": "running", "rounds": -1, "samples": 1e300, "neighbors": {"x": 1}}',
+    b'{"estimate": [' + b"1e308," * 50_000 + b"0]}",
+)
+"""What a hostile status file may contain."""
 
 
 class Troubles:
@@ -38,8 +61,11 @@ class Troubles:
     haste  divides the time that each trouble lasts
     """
 
-    def __init__(self, members: list[ChaosMember], seed: int, disk: Path | None, haste: float) -> None:
+    def __init__(
+        self, members: list[ChaosMember], fleet: Fleet, seed: int, disk: Path | None, haste: float
+    ) -> None:
         self.members = members
+        self.fleet = fleet
         self.disk = disk
         self.haste = haste
         self.counts: Counter[str] = Counter()
@@ -55,6 +81,7 @@ class Troubles:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._crowds: list[subprocess.Popen[bytes]] = []
+        self._copies: dict[int, tuple[Path, int]] = {}  # an old store of a member, and its observations
 
     def note(self, text: str) -> None:
         self.entries.append(f"{time.monotonic() - self.began:7.1f} s  {text}")
@@ -72,7 +99,7 @@ class Troubles:
                 kind = self._first.pop()
             up = [member for member in idle if member.up]
             chosen = self._random.choice(up if up and self._random.random() < STARTED else idle)
-            if kind == "restore" and (self.full or not chosen.up):
+            if kind in ("restore", "rollback") and (self.full or not chosen.up):
                 # No copy fits on a full disk, and what a bit flip has damaged is there until its agent has looked.
                 self._first.insert(0, kind)
                 kind = "kill"
@@ -170,6 +197,39 @@ class Troubles:
         copy.unlink(missing_ok=True)
         self._for(self._time(0, 4), member.start, member)
 
+    def _rollback(self, member: ChaosMember) -> None:
+        """Everything that a member has stored is replaced by what it was some time ago; at first, that is copied.
+
+        Its certificate and its roster did not change meanwhile.
+        """
+        if member.id not in self._copies:
+            copy = member.store.with_suffix(f".old{next(self._order)}")
+            try:
+                kept = maintenance.backup(member.store, copy)
+            except GossamerError as error:
+                member.complaints.append(f"no backup: {error}")
+                return
+            self._copies[member.id] = copy, int(kept.samples)
+            self._for(self._time(10, 30), lambda: self._roll_back(member))
+        else:
+            self._kill(member)  # it will be rolled back soon
+
+    def _roll_back(self, member: ChaosMember) -> None:
+        if member.id in self._busy or not member.up or self.full:
+            self._for(self._time(1, 2), lambda: self._roll_back(member))
+            return
+        copy, samples = self._copies.pop(member.id)
+        member.kill()
+        for file in member.store.parent.glob(f"{member.store.name}*"):
+            file.unlink()
+        copy.rename(member.store)
+        before, member.owed = member.owed, samples
+        self._count(
+            "stores rolled back",
+            f"{member.name} rolled back from {before} to {samples} observations",
+        )
+        self._for(self._time(0, 4), member.start, member)
+
     def _damage(self, member: ChaosMember, bits: int) -> None:
         files = [file for file in member.store.parent.glob(f"{member.store.name}*") if _is_store(file)]
         if not files:  # it was killed before it had made its store
@@ -216,8 +276,38 @@ class Troubles:
         seconds = self._time(5, 20)
         self._count("crowds of strangers", f"{count} strangers ({kind}) at {member.name} for {seconds:.1f} s")
         self.counts["strangers"] += count
+        self._crowd(member, seconds, kind, count)
+
+    def _reconnect(self, member: ChaosMember) -> None:
+        """Whoever has a copy of another member's key connects in a loop: it displaces that member, or is refused."""
+        other = self._random.choice([one for one in self.fleet.agents if one.id != member.id])
+        seconds, count = self._time(5, 20), self._random.choice((1, 3, 10))
+        self._count(
+            "members that reconnect in a loop",
+            f"{count} times {other.name} connects to {member.name} in a loop for {seconds:.1f} s",
+        )
+        keys = member.folder / self.fleet.certificates / other.name
+        greeting = f"gossamer 1 {self.fleet.fleet} {self._random.choice((other.id, member.id, 'x'))}"
+        self._crowd(member, seconds, "member", count, f"{keys}.pem", f"{keys}.key", greeting)
+
+    def _status(self, member: ChaosMember) -> None:
+        """A hostile status file takes the place of a member's own, and the fleet is looked at."""
+        file, content = member.folder / "status" / f"{member.name}.json", self._random.choice(STATUSES)
+        with contextlib.suppress(OSError):  # the disk is full, or there is no status yet
+            before = file.read_bytes()
+            file.write_bytes(content)
+            try:
+                seen = read_status(self.fleet, member.folder)
+                assert len(seen) == len(self.fleet.agents)
+            except Exception as error:
+                member.complaints.append(f"a hostile status file: {error!r}")
+            if file.read_bytes() == content:  # it has not written another one meanwhile
+                file.write_bytes(before)
+            self._count("hostile status files", f"a status of {len(content)} bytes for {member.name}")
+
+    def _crowd(self, member: ChaosMember, seconds: float, kind: str, count: int, *words: str) -> None:
         host, _, port = member.endpoint.rpartition(":")
-        words = [sys.executable, str(HOSTILE), kind, str(count), host, port]
+        words = (sys.executable, str(HOSTILE), kind, str(count), host, port, *words)
         crowd = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

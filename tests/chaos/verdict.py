@@ -60,7 +60,8 @@ def judge(
     name = "" if liar is None else fleet.agents[liar].name
     size = f"{len(fleet.agents)} agents, {fleet.network}, {len(fleet.edges)} edges"
     bounds = "with" if fleet.observations.range else "without"
-    title = f"{size}, TLS, stores, {bounds} a range, 20% loss, {minutes:g} minutes"
+    lies = "without a liar" if liar is None else "with a liar"
+    title = f"{size}, TLS, stores, {bounds} a range, {lies}, 20% loss, {minutes:g} minutes"
     verdict = Verdict(title, _done(troubles, minutes), troubles.entries)
     statuses = {member.name: member.status() for member in members}
     for member in members:
@@ -76,7 +77,7 @@ def judge(
     low, high = min(member.low for member in members), max(member.high for member in members)
     told = [extreme for member in members for extreme in member.told]
     beyond = max(low - min(told), max(told) - high, 0.0) / (high - low)
-    possible = fleet.observations.range
+    possible = fleet.observations.range or (-np.inf, np.inf)
     bounded = liar is not None and possible[0] <= min(told) and max(told) <= possible[1]
     verdict.check(
         "the worst estimate on the way",
@@ -112,7 +113,7 @@ def judge(
         f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since it was warm",
         0.0 < heavy.megabytes < MEMORY and grown.growth < GROWTH,
     )
-    if liar is None:
+    if liar is None or not fleet.observations.range:
         return verdict
     states = [f"{n} {about['state']} {_refused(about['rejected'])}" for n, about in suspects.items()]
     quarantined = bool(suspects) and all(about["state"] == "quarantined" for about in suspects.values())

@@ -1,10 +1,11 @@
 """A crowd of strangers at one port: so many connections kept open, each opened again as soon as it is refused.
 
-    python hostile.py KIND COUNT HOST PORT [CERTIFICATE KEY]
+    python hostile.py KIND COUNT HOST PORT [CERTIFICATE KEY [GREETING]]
 
 KIND: "garbage" sends bytes that are not TLS, "idle" sends nothing, "stalled" begins a TLS handshake and leaves it
-there, "none" shakes hands without a certificate, "other" with the given one, which is of another authority. A line is
-written when each of them has been there once.
+there, "none" shakes hands without a certificate, "other" with the given one, which is of another authority. A "member"
+has a certificate of the fleet and sends the greeting, and then garbage. A line is written when each of them has been
+there once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def client_context(certificate: list[str]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if certificate:
-        context.load_cert_chain(*certificate)
+        context.load_cert_chain(*certificate[:2])
     return context
 
 
@@ -34,9 +35,11 @@ def client_hello(context: ssl.SSLContext) -> bytes:
     return outgoing.read()
 
 
-async def knock(kind: str, host: str, port: int, context: ssl.SSLContext, there: Callable[[], None]) -> None:
+async def knock(
+    kind: str, host: str, port: int, context: ssl.SSLContext, greeting: str, there: Callable[[], None]
+) -> None:
     """One connection, until the other end has had enough of it."""
-    tls = context if kind in ("none", "other") else None
+    tls = context if kind in ("none", "other", "member") else None
     reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port, ssl=tls), 60)
     there()
     try:
@@ -44,6 +47,8 @@ async def knock(kind: str, host: str, port: int, context: ssl.SSLContext, there:
             writer.write(GARBAGE)
         elif kind == "stalled":
             writer.write(client_hello(context))
+        elif kind == "member":
+            writer.write(f"{greeting}\n".encode() + GARBAGE)
         while await reader.read(4096):
             pass
     finally:
@@ -51,17 +56,17 @@ async def knock(kind: str, host: str, port: int, context: ssl.SSLContext, there:
 
 
 async def keep_knocking(
-    kind: str, host: str, port: int, context: ssl.SSLContext, there: Callable[[], None]
+    kind: str, host: str, port: int, context: ssl.SSLContext, greeting: str, there: Callable[[], None]
 ) -> None:
     while True:
         with suppress(*FAILURES):
-            await knock(kind, host, port, context, there)
+            await knock(kind, host, port, context, greeting, there)
         await asyncio.sleep(0.01)
 
 
 async def main() -> None:
     kind, count, host, port, *certificate = sys.argv[1:]
-    context = client_context(certificate)
+    context, greeting = client_context(certificate), "".join(certificate[2:])
     arrived: set[asyncio.Task[None] | None] = set()
 
     def there() -> None:
@@ -71,7 +76,8 @@ async def main() -> None:
                 print("all are there", flush=True)
 
     strangers = [
-        asyncio.create_task(keep_knocking(kind, host, int(port), context, there)) for _ in range(int(count))
+        asyncio.create_task(keep_knocking(kind, host, int(port), context, greeting, there))
+        for _ in range(int(count))
     ]
     await asyncio.to_thread(sys.stdin.read)
     for stranger in strangers:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gossamer.agents.round.ledger import Ledger
-from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
+from gossamer.methods.method import Method
 from gossamer.networks import Network
 from tests.support.small_fleets import weights_of
 

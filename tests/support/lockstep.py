@@ -7,6 +7,7 @@ next agent, and listens when that has returned. A liar is an honest agent whose 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,15 @@ from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.bounds import SLACK, Bounds
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.ledger_state import LedgerState
+from gossamer.agents.round.masking import LARGEST_MASK, Masking
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.transport import Deliver, Transport
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.statistics.layout import Layout
 from gossamer.methods import AnytimeSDA
-from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
+from gossamer.methods.method import Method
 from gossamer.networks import Network
 from tests.support.small_fleets import weights_of
 
@@ -91,7 +94,9 @@ class Lying:
 class Desk:
     """One agent's place: its conversation, and the transport through which it talks."""
 
-    def __init__(self, fleet: Lockstep, id: int) -> None:
+    def __init__(
+        self, fleet: Lockstep, id: int, restored: LedgerState | None = None, serial: int = 0
+    ) -> None:
         self.fleet, self.id = fleet, id
         self.now = 0.0
         self.inbox: list[tuple[int, bytes]] = []
@@ -100,14 +105,21 @@ class Desk:
         weights = weights_of(network, id)
         size, registers = fleet.layout.size, len(fleet.program.edge)
         most = fleet.bounds and fleet.bounds.rows
+        masks = None
+        if fleet.masks is not None:
+            known = restored.masks if restored else {}
+            draw = np.random.default_rng([fleet.seed, id, serial]).standard_normal
+            masks = Masking(id, fleet.masks, 1, known, draw)
         self.ledger = Ledger(
             fleet.program,
             id,
             weights,
             size,
-            serial=1000 * (id + 1),
+            serial=serial or 1000 * (id + 1),
             most=most,
             return_rate=fleet.return_rate,
+            restored=restored,
+            masks=masks,
         )
         self.conversation = Conversation(
             id,
@@ -119,6 +131,7 @@ class Desk:
             clock=lambda: self.now,
             limits=fleet.limits,
             most=most,
+            masks=None if fleet.masks is None else LARGEST_MASK * fleet.masks,
         )
         self.forger = Forger(id, size, registers)
 
@@ -172,12 +185,14 @@ class Lockstep:
         replicates: int = 0,
         return_rate: float = 0.5,  # faster than agents do it, for tests that wait until a flow has returned
         layout: Layout | None = None,  # instead of the mean; then `means` are rows of this layout
+        mask: float = 0.0,  # standard deviation of masks
     ) -> None:
         self.return_rate = return_rate
         self.network, self.means, self.death = network, np.asarray(means, dtype=float), death
-        self.program = ledger_program(method or AnytimeSDA(), network)
+        self.program = _program(method or AnytimeSDA(), network)
         self.layout = layout or Layout(1, replicates=replicates, range=(range,) if range else ())
-        self.bounds = Bounds.of(self.layout, self.program, network.agents)
+        self.seed, self.masks = seed, self.layout.masks((mask,)) if mask else None
+        self.bounds = Bounds.of(self.layout, self.program, network.agents, self.masks)
         self.limits = Limits(rounds_ahead=10**6)
         self.random, self.loss = np.random.default_rng(seed), loss
         self.desks: dict[int, Desk] = {}
@@ -215,12 +230,19 @@ class Lockstep:
         for agent in agents:
             del self.desks[agent]
 
+    def restart(self, agent: int, restored: LedgerState | None = None) -> None:
+        """Start a removed agent again, from what it has stored."""
+        self.desks[agent] = Desk(self, agent, restored, serial=10**6 * (self._round + 1))
+        self.desks = dict(sorted(self.desks.items()))
+
     def estimates(self, without: tuple[int, ...] = ()) -> np.ndarray:
         return np.array([desk.estimate for i, desk in self.desks.items() if i not in without])
 
     def average(self, without: tuple[int, ...] = ()) -> float:
         return float(np.mean([m for i, m in enumerate(self.means) if i not in without]))
 
+
+_program = cache(ledger_program)  # of a network that is the same object
 
 GRID = Network.grid(4, 4)
 RANGE = (-40.0, 60.0)

@@ -19,10 +19,10 @@ from gossamer.agents.host.options import Options
 from gossamer.agents.membership import changes as membership
 from gossamer.agents.membership import roster
 from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.sources.opening import parse_source
 from gossamer.agents.transports.calling import ask
 from gossamer.faults import Loss
 from gossamer.networks import Network
+from tests.support.reading import parse_source
 from tests.support.small_fleets import free_ports
 
 DIMENSION = 20

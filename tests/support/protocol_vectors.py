@@ -9,11 +9,19 @@ import json
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
+from gossamer.agents.config.members import Edge, Left, RosterMember
 from gossamer.agents.config.settings import AGREED, AgentSettings, Limits, Neighbor
+from gossamer.agents.membership.roster import Roster
+from gossamer.agents.rewiring import HELD, Rewiring
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
@@ -140,16 +148,7 @@ def rounds() -> list[dict[str, Any]]:
     for observation, heard, dead in script():
         ledger.begin(np.array([observation or 0.0]), 0.0 if observation is None else 1.0)
         told = {j: ledger.tell(j) for j in (0, 2)}
-        outgoing = {
-            str(j): {
-                "serial": out.serial,
-                "echo": out.echo,
-                "settled": out.settled,
-                "degree": out.degree,
-                "rows": list(struct.unpack("<3d", out.rows)),
-            }
-            for j, out in told.items()
-        }
+        outgoing = {str(j): _told(out) for j, out in told.items()}
         ledger.finish(
             {
                 j: Outgoing(m["serial"], m["echo"], m["settled"], rows(*m["rows"]), m["degree"])
@@ -216,6 +215,222 @@ def closings() -> list[dict[str, Any]]:
     return found
 
 
+NAMES = {0: "pump", 1: "valve", 2: "tank", 3: "press@2", 4: "mixer@4"}
+
+
+def histories() -> list[dict[str, Any]]:
+    """An agent through changes of the roster and a restart: what it is given in each step, and its state after it."""
+
+    def heard(serial: int, echo: int, *values: float, settled: bool = True) -> dict[str, Any]:
+        return {"serial": serial, "echo": echo, "settled": settled, "degree": 2, "rows": list(values)}
+
+    def rewired(
+        weights: dict[int, float], *kept: int, gone: tuple[int, ...] = (), reset: int = 0
+    ) -> dict[str, Any]:
+        names = [[j, name] for j, name in NAMES.items() if j not in (*gone, *kept)]
+        return {
+            "weights": [[j, w] for j, w in weights.items()],
+            "kept": list(kept),
+            "names": names,
+            "reset": reset,
+        }
+
+    steps: list[dict[str, Any]] = [
+        {
+            "observation": 3.0,
+            "hears": {0: heard(5000, 0, 1.0, 0.0, 0.0, settled=False), 2: heard(9000, 0, 8.0, 0.0, 0.0)},
+        },
+        {
+            "observation": 5.0,
+            "hears": {0: heard(5001, 1000, 1.5, 0.5, 0.4), 2: heard(9001, 1000, 7.0, -0.75, -0.7)},
+        },
+        {
+            "rewire": rewired({0: 0.0, 3: 0.0}, gone=(2,))
+        },  # 2 is removed, without its data; 3 is a new neighbor
+        {
+            "observation": None,
+            "hears": {0: heard(5002, 1001, 2.0, 0.6, 0.5), 3: heard(70, 0, 4.0, 0.0, 0.0, settled=False)},
+        },
+        {
+            "observation": 4.0,
+            "hears": {0: heard(5003, 1002, 2.5, 0.7, 0.6), 3: heard(71, 1002, 4.5, 0.0, 0.0)},
+        },
+        {"rewire": rewired({3: 0.0, 4: 0.125}, 0, gone=(2,))},  # 0 is removed, and its data stay
+        {"observation": 4.0, "hears": {3: heard(72, 1003, 4.5, 0.25, 0.2)}},
+        {"park": 3, "rewire": rewired({4: 0.125}, 0, gone=(2,))},  # both ends hold the flow of the edge to 3
+        {"observation": 2.0, "hears": {4: heard(33, 1004, 6.0, 0.0, 0.0)}},
+        {"rewire": rewired({3: 0.0, 4: 0.125}, 0, gone=(2,))},  # linked again
+        {
+            "observation": None,
+            "hears": {3: heard(90, 0, 4.0, -0.5, -0.5), 4: heard(34, 1006, 5.5, -0.25, -0.25)},
+        },
+        {"restart": 2_000_000},
+        {
+            "observation": 1.0,
+            "hears": {3: heard(91, 1006, 4.0, 0.5, 0.5), 4: heard(35, 2_000_000, 5.0, 0.0, 0.125)},
+        },
+        {"observation": 1.0, "hears": {3: heard(92, 2_000_001, 4.0, 0.5, 0.5)}},
+        {"rewire": rewired({3: 0.0, 4: 0.125}, 0, gone=(2,), reset=7)},  # all flows are set to zero
+        {
+            "observation": 1.0,
+            "hears": {3: heard(93, 0, 4.0, 0.0, 0.0, settled=False), 4: heard(37, 0, 5.0, 0.0, 0.0)},
+        },
+    ]
+    return [
+        {
+            "me": 1,
+            "weights": [[0, 0.0], [2, 0.25]],
+            "first_serial": 1000,
+            "names": list(map(list, NAMES.items())),
+            "steps": _play(steps),
+        }
+    ]
+
+
+def _play(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The steps, each with the state of agent 1 after it."""
+    program = ledger_program(METHOD, UnknownFacts())
+    weights, names, reset = {0: 0.0, 2: 0.25}, NAMES, 0
+    ledger, played = Ledger(program, 1, weights, serial=1000, names=NAMES), []
+    for step in steps:
+        tells = {}
+        if (j := step.get("park")) is not None:
+            ledger.close(j)
+            ledger.park(j, NAMES[1], NAMES[j])
+        if (change := step.get("rewire")) is not None:
+            weights, names, reset = dict(change["weights"]), dict(change["names"]), change["reset"]
+            ledger.rewire(weights, change["kept"], None, names, reset)
+        if serial := step.get("restart"):
+            ledger = Ledger(
+                program, 1, weights, serial=serial, names=names, reset=reset, restored=ledger.remember()
+            )
+        if "hears" in step:
+            seen = step["observation"]
+            ledger.begin(np.array([seen or 0.0]), 0.0 if seen is None else 1.0)
+            tells = {str(j): _told(ledger.tell(j)) for j in weights}
+            ledger.finish(
+                {
+                    j: Outgoing(m["serial"], m["echo"], m["settled"], rows(*m["rows"]), m["degree"])
+                    for j, m in step["hears"].items()
+                }
+            )
+        state = {
+            "tells": tells,
+            "edges": {str(j): ledger.flow(j).ravel().tolist() for j in weights},
+            "estimate": float(ledger.estimate[0]),
+            "returning": float(ledger.returning[0]),
+            "degree": ledger.degree,
+        }
+        played.append(step | {"state": state})
+    return played
+
+
+def _told(out: Outgoing) -> dict[str, Any]:
+    values = list(struct.unpack("<3d", out.rows))
+    return {
+        "serial": out.serial,
+        "echo": out.echo,
+        "settled": out.settled,
+        "degree": out.degree,
+        "rows": values,
+    }
+
+
+AUTHORITY = ec.derive_private_key(27, ec.SECP256R1())
+_MAGIC = b"gossamer roster 1\n"
+
+
+def _members(*ids: int) -> tuple[RosterMember, ...]:
+    return tuple(
+        RosterMember(
+            id=j,
+            name=NAMES[j].partition("@")[0],
+            endpoint=f"10.0.0.{j}:7447" if j else "[fd00::1]:7447",
+            common_name=NAMES[j] if "@" in NAMES[j] else "",
+        )
+        for j in ids
+    )
+
+
+def rosters() -> dict[str, Any]:
+    """Signed rosters, and some that are refused. A signature of the file stays as long as it is valid."""
+    first = Roster(fleet="plant", epoch=1, members=_members(0, 1, 2), edges=(Edge(0, 1), Edge(2, 1, 0.25)))
+    second = Roster(
+        fleet="plant",
+        epoch=3,
+        members=_members(0, 1, 3),
+        edges=(Edge(0, 1), Edge(1, 3)),
+        left=(Left(id=2, name="tank", keep=True, epoch=3, heirs=(0, 1)),),
+        reset=2,
+    )
+    bodies = [msgspec.json.encode(roster.canonical()) for roster in (first, second)]
+    before = json.loads(FILE.read_text()).get("rosters", {}).get("signed", []) if FILE.exists() else []
+    known = [bytes.fromhex(each["bytes"]) for each in before]
+    good, grown = (_signed(body, known) for body in bodies)
+    other = _signed(bodies[0].replace(b"plant", b"other"), known)
+    changed = good.replace(b'"epoch":1', b'"epoch":9')
+    signed = [
+        ("", good),
+        ("", grown),
+        ("another signature", changed),
+        ("truncated", good[:-1]),
+        ("another fleet", other),
+    ]
+    public = AUTHORITY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return {
+        "authority": public.decode(),
+        "fleet": "plant",
+        "bodies": [body.decode() for body in bodies],
+        "signed": [{"bytes": data.hex(), "refused": why} for why, data in signed],
+    }
+
+
+def _signed(body: bytes, known: Iterable[bytes]) -> bytes:
+    for data in known:
+        size = int.from_bytes(data[len(_MAGIC) : len(_MAGIC) + 2])
+        start = len(_MAGIC) + 6
+        try:
+            AUTHORITY.public_key().verify(
+                data[start : start + size], _MAGIC + body, ec.ECDSA(hashes.SHA256())
+            )
+        except InvalidSignature:
+            continue
+        if data[start + size :] == body:
+            return data
+    signature = AUTHORITY.sign(_MAGIC + body, ec.ECDSA(hashes.SHA256()))
+    return _MAGIC + struct.pack(">HI", len(signature), len(body)) + signature + body
+
+
+def asks() -> list[dict[str, str]]:
+    """Questions on a connection of their own, as they are sent, and their answers as they come back."""
+    ledger = make_ledger()
+    ledger.begin(np.array([3.0]), 1.0)
+    ledger.hear_closing(0, Outgoing(SERIALS[0], 0, True, rows(0.0, 1.25, 1.25), 2, 5))
+    ledger.park(0, "valve", "pump")
+    ledger.rewire({2: 0.0})
+    own: Any = SimpleNamespace(neighbors=(Neighbor(2),), epoch=2)
+    nothing: Any = None
+    changes = Rewiring(own, ledger, nothing, nothing, nothing)
+    roster = bytes.fromhex(rosters()["signed"][1]["bytes"])
+    greeting = b" ".join(secured.who_in(secured.greeting_of("plant", secured.ASKS))) + b"\n"
+    questions = [
+        ("the roster", b"", roster),
+        ("the flow of an edge that ended", HELD, changes.held(0)),
+        ("the flow of an edge of which nothing is kept", HELD, changes.held(3)),
+        ("the flow of an edge that is not decided, or is there", HELD, changes.held(2)),
+    ]
+    return [
+        {
+            "what": what,
+            "sent": (greeting + struct.pack("<I", len(question)) + question).hex(),
+            "answered": (struct.pack("<I", len(answer)) + answer).hex(),
+        }
+        for what, question, answer in questions
+    ]
+
+
 def vectors() -> dict[str, Any]:
     own = settings()
     return {
@@ -231,6 +446,9 @@ def vectors() -> dict[str, Any]:
         "messages": messages(),
         "refused": {"me": 1, "from": 0, "round": 7, "payloads": refused()},
         "closings": {"me": 1, "neighbors": [0, 2], "steps": closings()},
+        "rosters": rosters(),
+        "asks": asks(),
+        "histories": histories(),
         "ledger": {"me": 1, "neighbors": [0, 2], "first_serial": SERIALS[1], "rounds": rounds()},
     }
 

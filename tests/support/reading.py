@@ -1,13 +1,21 @@
-"""Observations of a source, without an agent."""
+"""A source of an agent, and its observations without one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import itertools
+from typing import Any
 
-from gossamer.agents.sources.kinds import LiveSource, PacedSource
+from gossamer.agents.config.urls import Place
+from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
+from gossamer.agents.sources.opening import open_source
 from tests.support.waiting import PATIENCE
+
+
+def parse_source(text: str, dimension: int, agent: int, **place: Any) -> AnySource:
+    """The source at an address, for an agent with this number."""
+    return open_source(text, Place(dimension, agent, **place))
 
 
 def collect(source: PacedSource | LiveSource, count: int | None = None) -> list[list[float]]:

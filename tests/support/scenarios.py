@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from gossamer.dashboard.runs import frames_of
+from gossamer.dashboard.jobs import frames_of
 from tests.support.frames import unpacked
 
 EDGES = base64.b64encode(b"rome oslo\noslo bonn\nbonn rome\nbonn wien\n").decode()

@@ -7,11 +7,14 @@ import itertools
 import os
 import socket
 import ssl
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gossamer.agents.config.members import NOWHERE
 from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
 from gossamer.facts import KnownFacts
 from gossamer.methods import AnytimeSDA
@@ -62,13 +65,29 @@ def fleet(network: Network, *, certificates: Path | None = None, **changes: Any)
     return settings
 
 
+def hidden(settings: list[AgentSettings], ids: Sequence[int], broker: str = "") -> list[AgentSettings]:
+    """The same agents, of which these cannot be reached."""
+    return [
+        replace(
+            s,
+            endpoint="" if s.id in ids else s.endpoint,
+            reachable=s.id not in ids,
+            broker=broker,
+            neighbors=tuple(
+                replace(n, endpoint="", reachable=False) if n.id in ids else n for n in s.neighbors
+            ),
+        )
+        for s in settings
+    ]
+
+
 def make_certificates(directory: Path, agents: int) -> Path:
     """A small authority and one certificate per agent, as `gossamer fleet init` makes them."""
     from gossamer.agents.membership.certificates import Authority
 
     authority = Authority.create(directory)
     for i in range(agents):
-        authority.issue(f"agent{i}", ["127.0.0.1"])
+        authority.issue(f"agent{i}", ["127.0.0.1", NOWHERE])
     return directory
 
 

@@ -29,6 +29,13 @@ _HOME = {
     "Memory": "transports.memory",
     "MpiTransport": "transports.mpi",
     "TlsTransport": "transports.tls",
+    "LiveSource": "sources.kinds",
+    "PacedSource": "sources.kinds",
+    "Place": "config.urls",
+    "Sink": "sinks.kinds",
+    "Url": "config.urls",
+    "check_sink": "sources.conformance",
+    "check_source": "sources.conformance",
     "joined": "host.hosting",
     "running": "host.hosting",
 }
@@ -40,15 +47,22 @@ __all__ = [
     "Fleet",
     "FleetModel",
     "Limits",
+    "LiveSource",
     "LocalFleet",
     "Memory",
     "MpiTransport",
     "Neighbor",
     "NeighborView",
+    "PacedSource",
+    "Place",
+    "Sink",
     "Snapshot",
     "Tls",
     "TlsTransport",
     "Transport",
+    "Url",
+    "check_sink",
+    "check_source",
     "joined",
     "running",
 ]
@@ -60,13 +74,20 @@ if TYPE_CHECKING:
     from gossamer.agents.config.settings import Limits as Limits
     from gossamer.agents.config.settings import Neighbor as Neighbor
     from gossamer.agents.config.settings import Tls as Tls
+    from gossamer.agents.config.urls import Place as Place
+    from gossamer.agents.config.urls import Url as Url
     from gossamer.agents.fleet.local import LocalFleet as LocalFleet
     from gossamer.agents.host.hosting import joined as joined
     from gossamer.agents.host.hosting import running as running
     from gossamer.agents.membership.fleet import Fleet as Fleet
     from gossamer.agents.round.transport import Transport as Transport
+    from gossamer.agents.sinks.kinds import Sink as Sink
     from gossamer.agents.snapshot import NeighborView as NeighborView
     from gossamer.agents.snapshot import Snapshot as Snapshot
+    from gossamer.agents.sources.conformance import check_sink as check_sink
+    from gossamer.agents.sources.conformance import check_source as check_source
+    from gossamer.agents.sources.kinds import LiveSource as LiveSource
+    from gossamer.agents.sources.kinds import PacedSource as PacedSource
     from gossamer.agents.transports.faulty import Faulty as Faulty
     from gossamer.agents.transports.memory import Memory as Memory
     from gossamer.agents.transports.mpi import MpiTransport as MpiTransport

@@ -26,7 +26,7 @@ from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.sources.opening import ObservationStream
 from gossamer.agents.store.agent_store import Saved
 from gossamer.agents.store.writer import StoreWriter
-from gossamer.errors import GossamerError, InvalidInput, Unsupported
+from gossamer.errors import GossamerError, InvalidInput, OutputError, Unsupported
 
 log = logging.getLogger("gossamer.agents")
 
@@ -133,6 +133,11 @@ class Agent:
             raise GossamerError(f"{self.settings.label} stopped: {self._failure}") from self._failure
         if self._intake.problem and error is None:
             raise GossamerError(f"{self.settings.label}: {self._intake.problem}") from self._intake.failure
+        if self._store is not None and self._store.failure is not None and error is None:
+            raise OutputError(
+                f"{self.settings.label} stopped, but its last observations are not in its store {self._store.path} "
+                f"({self._store.failure})"
+            )
 
     def _end(self) -> None:
         self.halt()
@@ -162,8 +167,8 @@ class Agent:
     def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
         """Use other settings from the next round on; any thread may call this.
 
-        Edges that stay keep their ledgers, and certificates are read again. Returns the names of the fields that
-        change, and of those that would need a new agent: what is averaged, and where it listens and stores.
+        Edges that remain keep their ledgers, and certificates are read again. Returns the names of the fields that
+        change, and the names of those that need a new agent: what is averaged, and where it listens and stores.
         """
         differs = [
             f.name for f in fields(settings) if getattr(settings, f.name) != getattr(self.settings, f.name)
@@ -277,7 +282,7 @@ class Agent:
             self._reader.note_round()
             if self._ledger.overgrowth.resets > resets:
                 log.warning(
-                    "%s begins anew with its own observations: its flows were %.0e times larger than all its values; a "
+                    "%s starts over with its own observations: its flows were %.0e times larger than all its values; a "
                     "member may have lied. A range ([observations] range) bounds what members can claim",
                     self.settings.label,
                     OVERGROWN,
@@ -307,8 +312,8 @@ class Agent:
 
     def _commit(self, *, wait: bool) -> None:
         writer, taken = self._writer, self._loop.taken
-        position = self._intake.position(taken)
         if writer is not None and (wait or writer.wants(self.settings.commit)):
+            position = self._intake.position(taken)
             own = b"" if self._extremes is None else self._extremes.own.tobytes()
             state, leaving = self._ledger.remember(), self.changes.leaving
             roster = self.settings.roster
@@ -317,3 +322,4 @@ class Agent:
     def _acknowledge(self, saved: Saved) -> None:
         self._ledger.durable = saved.ledger.serial
         self._acknowledged = int(saved.ledger.samples)
+        self._intake.stored(saved.position)

@@ -1,4 +1,4 @@
-"""Builds the parts of an agent from its settings and from what it has stored."""
+"""Builds the parts of an agent from its settings and its store."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
+from gossamer.agents.round.masking import LARGEST_MASK, Masking, draw_normals, scales_of, spread_of
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.row_batching import Clock, RowBatcher, batcher_of
 from gossamer.agents.round.transport import Transport
@@ -27,6 +28,7 @@ from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.statistics.mixing import Mixing
 from gossamer.agents.statistics.models import layout_of, method_of, range_of
 from gossamer.agents.store.agent_store import AgentStore, Saved, first_serial
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.ledger import LedgerProgram, ledger_program
 
@@ -39,7 +41,7 @@ class Parts:
 
     layout        what is averaged
     intake        takes observations
-    loop          plays rounds with the ledger and the conversation
+    loop          runs rounds with the ledger and the conversation
     changes       carries out changes of the neighbors
     reader        reads answers and snapshots
     """
@@ -79,11 +81,13 @@ def assemble(
 
     def bounds_of(settings: AgentSettings) -> Bounds | None:
         # Former members count too, so that two epochs agree on what is possible.
-        return Bounds.of(layout, program, settings.members and settings.members + settings.former)
+        members = settings.members and settings.members + settings.former
+        return Bounds.of(layout, program, members, spread_of(settings, layout, program))
 
     bounds = bounds_of(settings)
     opened = _open_store(settings, program, layout, store)
     saved = opened.load() if opened else None
+    noise = _noise_of(layout, opened)
     try:
         ledger = _ledger_of(settings, program, layout, saved, bounds)
     except InvalidInput:  # the stored state does not fit the method
@@ -104,7 +108,7 @@ def assemble(
         lambda: changes.settings.members,
         lambda: neighbor_values(conversation, settings.silence),
     )
-    batcher = batcher_of(settings, layout, ledger, seed, fleet)
+    batcher = batcher_of(settings, layout, ledger, seed, fleet, noise)
     again = saved is not None and _reads_again(batcher, observations, ledger, settings.label)
     position = saved.position if saved and not again else b""
     loop = RoundLoop(batcher, ledger, conversation, lambda failure: intake.lose(failure), extremes)
@@ -132,7 +136,25 @@ def _open_store(
 ) -> AgentStore | None:
     path = settings.store if store is None else store
     what = program.method if settings.model is None else f"{program.method}, sums 3, for {settings.model}"
-    return None if path is None else AgentStore(path, settings.id, layout.size, what)
+    if layout.level_noise is not None:
+        what = f"{what}, noise {settings.noise_scale}"
+        if path is None:
+            raise InvalidInput(
+                "must be set in a fleet with noise, because an agent keeps its noise there: noise drawn anew after "
+                "each restart would average out",
+                parameter="store",
+            )
+    return (
+        None
+        if path is None
+        else AgentStore(path, settings.id, layout.size, what, {settings.id: settings.name, **settings.names})
+    )
+
+
+def _noise_of(layout: Layout, store: AgentStore | None) -> Floats | None:
+    """Return (n,) the noise that the agent adds to its level; None if there is none."""
+    scales = layout.level_noise
+    return store.noise(lambda: scales * draw_normals(len(scales))) if store and scales is not None else None
 
 
 def _ledger_of(
@@ -144,6 +166,12 @@ def _ledger_of(
 ) -> Ledger:
     """The agent's ledger, with the state that an earlier run saved."""
     restored = resumed(saved.ledger, settings) if saved else None
+    scales = scales_of(settings.mask, layout, program)
+    masks = None
+    if scales is not None:
+        held = (restored.masks, restored.secrets) if restored else ({}, {})
+        known = held[1] if settings.refresh else None
+        masks = Masking(settings.id, scales, settings.least_neighbors, held[0], known=known)
     return Ledger(
         program,
         settings.id,
@@ -157,6 +185,7 @@ def _ledger_of(
         names=settings.names,
         reset=settings.reset,
         most=None if bounds is None else bounds.rows,
+        masks=masks,
     )
 
 
@@ -184,7 +213,7 @@ def _conversation_of(
     bounds: Bounds | None,
     clock: Callable[[], float],
 ) -> Conversation:
-    """The agent's conversation with its neighbors; one whose data are to stay is never held for dead."""
+    """The agent's conversation with its neighbors; a neighbor whose data are to be kept is never declared dead."""
     keep = settings.model is not None and settings.model.keep
     conversation = Conversation(
         settings.id,
@@ -197,6 +226,7 @@ def _conversation_of(
         agreed=settings.fingerprint,
         extremes=extremes,
         most=None if bounds is None else bounds.rows,
+        masks=None if ledger.masks is None else LARGEST_MASK * ledger.masks.scales,
         clock=clock,
     )
     conversation.follow(settings.epoch, settings.roster, settings.reset)

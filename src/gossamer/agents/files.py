@@ -3,7 +3,9 @@
 Another user of the machine must not make an agent read another configuration, run other code or overwrite another
 file. So a file is opened only if it is a regular file, not reached through a symbolic link, that only its owner can
 write, in a folder in which no other user can create files. This is checked on the descriptor that is then used, so the
-file cannot be exchanged in between. Trusted are root, the user that runs the agent, and the owner of the folder.
+file cannot be exchanged in between. Root, the user that runs the agent, and the owner of the folder are trusted.
+Files that decide which code runs are more restricted: fleet.toml (its sources may be commands), the file of a custom
+method, and their folders must belong to root or to the user that runs the agent (`check_code`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from gossamer.errors import InvalidInput
 
@@ -26,6 +29,33 @@ def read(path: Path) -> str:
     descriptor = open_private(path, os.O_RDONLY)
     with os.fdopen(descriptor, encoding="utf-8") as file:
         return file.read()
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read it; anything else is refused, because opening or reading a pipe or a device may never end."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return file
+
+
+def read_secret(path: Path) -> str:
+    """Return the first line of a file that only its owner can read, such as a password."""
+    check_secret(path, "the secret")
+    return read(path).partition("\n")[0].strip()
+
+
+def check_secret(path: Path, what: str) -> None:
+    """Raise if users other than its owner can read a file."""
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError as error:
+        raise InvalidInput(f"{what} {path} cannot be read ({error.strerror})") from None
+    if os.name == "posix" and mode & 0o077:
+        raise InvalidInput(
+            f"{what} {path} must be readable only by its owner (mode 0600), got mode {mode:04o}; run: chmod 600 {path}"
+        )
 
 
 def open_private(path: Path, flags: int, mode: int = 0o644) -> int:
@@ -81,7 +111,7 @@ def check(paths: Iterable[Path]) -> None:
 def check_code(path: Path) -> None:
     """Raise unless a file, and its folder, belong to root or to the user that runs this process.
 
-    Elsewhere the owner of the folder is trusted as well; but what is in this file will be run.
+    For other files the owner of the folder is trusted as well, but this one decides which code runs.
     """
     check([path])
     for owned in (path.parent, path):
@@ -89,8 +119,8 @@ def check_code(path: Path) -> None:
             owner = owned.stat().st_uid
             if owner not in (0, os.geteuid()):
                 raise InvalidInput(
-                    f"{owned} must belong to root or to the user that runs this, user {os.geteuid()}, because its code "
-                    f"is run, got user {owner}; run this as that user, or `chown` it"
+                    f"{owned} must belong to root or to the user that runs this, user {os.geteuid()}, because it "
+                    f"decides what code is run, got user {owner}; run this as that user, or `chown` it"
                 )
 
 

@@ -62,9 +62,8 @@ class Intake:
         self._stored = stored
         self._label = label
         self._offered = 0  # observations of this run
-        self._marks: deque[tuple[int, bytes]] = (
-            deque()
-        )  # (number of an observation, position of the source after it)
+        # Pairs (number of an observation, position of the source after it).
+        self._marks: deque[tuple[int, bytes]] = deque()
         self._closed = False
         self._lock = threading.Lock()  # held to offer an observation, and to close
         self._lost = ""
@@ -93,10 +92,13 @@ class Intake:
 
     async def _follow(self, source: LiveSource) -> None:
         try:
-            async with aclosing(source.observations()) as observations:
-                async for observation in observations:
-                    if not self._offer(observation, source.position):
+            async with aclosing(source.raw()) as items:
+                async for item in items:
+                    observation, position = source.accept(item), source.position
+                    if not self._offer(observation, position) and self._closed:
                         return
+                    if position and not self._stored:
+                        source.stored(source.keep(position))
                     while len(self._loop.pending) > _BACKLOG and not self._closed:
                         await asyncio.sleep(0.01)
             log.info("%s: the source has ended; the agent continues without it", self._label)
@@ -136,18 +138,20 @@ class Intake:
             )
         return number
 
-    def _offer(self, observation: Floats, position: bytes = b"") -> int:
-        """Queue an observation for the next round; return its number, or 0 if there are no more rounds.
+    def _offer(self, observation: Floats | None, position: bytes = b"") -> int:
+        """Queue an observation for the next round; return the number of the latest, or 0 if there are no more rounds.
 
-        `position` is that of the source after this observation.
+        `position` is that of the source after this observation, or, if there is none, after something else. It is
+        noted first, so that no round can take the observation without it.
         """
         with self._lock:
             if self._closed:
                 return 0
-            self._offered += 1
+            self._offered += observation is not None
             if position and self._stored:
                 self._marks.append((self._offered, position))
-            self._loop.pending.append(observation)
+            if observation is not None:
+                self._loop.pending.append(observation)
             return self._offered
 
     def close(self) -> None:
@@ -156,7 +160,15 @@ class Intake:
             self._closed = True
 
     def position(self, taken: int) -> bytes:
-        """Position of the source after the first `taken` observations."""
+        """What to store of the source's position after the first `taken` observations."""
+        passed = b""
         while self._marks and self._marks[0][0] <= taken:
-            self._position = self._marks.popleft()[1]
+            passed = self._marks.popleft()[1]
+        if passed and self.source is not None:
+            self._position = self.source.keep(passed)
         return self._position
+
+    def stored(self, kept: bytes) -> None:
+        """Tell the source what is in the store."""
+        if self.source is not None and kept:
+            self.source.stored(kept)

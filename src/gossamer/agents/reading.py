@@ -17,7 +17,7 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.round.row_batching import answers_of
 from gossamer.agents.round.transport import Transport
-from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, incompatible, quarantined
+from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, incompatible, quarantined, unmasked
 from gossamer.agents.statistics.extremes import Extremes
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.mixing import Mixing, combined, settled
@@ -25,15 +25,15 @@ from gossamer.agents.store.agent_store import AgentStore
 from gossamer.arrays import Floats
 
 _DWARFED = (
-    "its flows are so much larger than its values that rounding errors may show: a member may have lied; if this lasts "
-    "for minutes, run `gossamer fleet reset-flows` and `gossamer fleet push`"
+    "its flows are so much larger than its values that rounding errors may be visible: a member may have lied; if "
+    "this lasts for minutes, run `gossamer fleet reset-flows` and `gossamer fleet push`"
 )
 
 
 def neighbor_values(conversation: Conversation, most_misses: float = math.inf) -> tuple[Floats, ...]:
     """The latest averaged vectors of the neighbors that are alive and have missed at most `most_misses` rounds."""
     peers = conversation.peers.values()
-    return tuple(peer.value for peer in peers if peer.used and not peer.dead and peer.misses <= most_misses)
+    return tuple(peer.value for peer in peers if peer.last and not peer.dead and peer.misses <= most_misses)
 
 
 class Reader:
@@ -90,7 +90,10 @@ class Reader:
         return neighbor_values(self._conversation)
 
     def _mixing_error(self, answers: Answers) -> Floats:
-        return self._mixing.error(answers, self._ledger.returning, self._neighbor_values())
+        passing = self._ledger.returning
+        if self._ledger.masks is not None:
+            passing = passing + self._ledger.masks.unanswered
+        return self._mixing.error(answers, passing, self._neighbor_values())
 
     def _shape(self, values: Floats) -> Any:
         return float(values[0]) if self._layout.dimension == 1 else values
@@ -102,8 +105,9 @@ class Reader:
         answers, conversation, now = self._answers(settings), self._conversation, self._clock()
         noise, mixing = answers.standard_error, self._mixing_error(answers)
         peers = conversation.peers.values()
-        problem = "; ".join(filter(None, [*self._problems(settings, answers, now), *concerns]))
-        present, trips = self._transport.present(), self.trips
+        calm = settled(answers, noise, mixing)
+        problem = "; ".join(filter(None, [*self._problems(settings, answers, calm, now), *concerns]))
+        present, trips, masks = self._transport.present(), self.trips, self._ledger.masks
         members = settings.members or len(conversation.peers) + 1
         return Snapshot(
             agent=settings.id,
@@ -129,7 +133,7 @@ class Reader:
             epoch=settings.epoch,
             members=settings.members,
             inherited=settings.inherited,
-            settled=settled(answers, noise, mixing),
+            settled=calm and (masks is None or masks.opened),
             participating=members - sum(peer.dead for peer in peers),
             least=None if answers.extremes is None else answers.extremes[0],
             largest=None if answers.extremes is None else answers.extremes[1],
@@ -137,16 +141,19 @@ class Reader:
             withheld=answers.withheld,
         )
 
-    def _problems(self, settings: AgentSettings, answers: Answers, now: float) -> list[str]:
+    def _problems(self, settings: AgentSettings, answers: Answers, calm: bool, now: float) -> list[str]:
         failure = None if self._store is None else self._store.failure
         peers = self._conversation.peers
-        impossible = self._intake.range.doubt(answers.held, observed=self._ledger.mean[0] > 0)
+        masks, impossible = self._ledger.masks, ""
+        if not settings.noise_scale and (masks is None or calm):  # noise and masks may be outside any range
+            impossible = self._intake.range.doubt(answers.held, observed=self._ledger.mean[0] > 0)
         count = self._count_check.problem(answers, settings, peers, now)
         return [
             "" if failure is None else f"the store cannot be written: {failure}",
             self._intake.problem,
             incompatible(peers.values(), settings, getattr(self._transport, "builds", {})),
             quarantined(peers.values(), settings),
+            "" if masks is None else unmasked(masks, self._ledger.live, settings),
             self._changes.problem
             or impossible
             or count

@@ -44,19 +44,19 @@ _ROUNDING = 1e-9
 
 
 def resumed(state: LedgerState, settings: AgentSettings) -> LedgerState:
-    """A stored state, in which the edges that ended while the agent was away are parked.
+    """A stored state, in which the edges that ended while the agent was down are parked.
 
     The end with the smaller number can decide: if it had not confirmed the flow, the other end has not kept it.
     """
     names, current = settings.names, {n.id for n in settings.neighbors}
     parked = dict(state.parked)
-    for j, flow in state.flows.items():
+    for j in state.flows:
         if j == KEPT or j in current or j in settings.kept or j not in names:
             continue
         if settings.id > j and settings.tls is not None:
-            parked[j] = Parked(flow, settings.name, names[j], doubt=True)
+            parked[j] = Parked(state.total(j), settings.name, names[j], doubt=True)
         elif j in state.closed:
-            parked[j] = Parked(flow, settings.name, names[j])
+            parked[j] = Parked(state.total(j), settings.name, names[j])
     return replace(state, parked=parked)
 
 
@@ -84,6 +84,7 @@ class Rewiring:
         self._parting: dict[int, Neighbor] = {}
         self._asked: set[int] = set()  # ends that asked for a flow that is not decided yet
         self._told: dict[int, Floats] = {}  # flows that former neighbors have reported
+        self._barred: frozenset[int] = frozenset()  # neighbors without a connection: those in quarantine
         self._wish = False  # whether the operator wants this agent to hand its data over
         self._began = False
         self._report: dict[str, object] = {}
@@ -120,10 +121,14 @@ class Rewiring:
         return True
 
     def _wire(self) -> None:
-        """Wire the transport, the ledger and the conversation, with the edges that are being closed."""
-        settings = self.settings
+        """Wire the transport, the ledger and the conversation, with the edges that are being closed.
+
+        A neighbor in quarantine has no connection, because reading its messages takes time.
+        """
+        settings, self._barred = self.settings, self._conversation.barred
         wired = replace(settings, neighbors=(*settings.neighbors, *self._parting.values()))
-        self._transport.rewire(wired)
+        connected = tuple(n for n in wired.neighbors if n.id not in self._barred)
+        self._transport.rewire(replace(wired, neighbors=connected))
         bounds = self._bounds(settings)
         most = None if bounds is None else bounds.rows
         weights = {n.id: n.weight for n in wired.neighbors}
@@ -133,10 +138,21 @@ class Rewiring:
     @property
     def busy(self) -> bool:
         """Whether a change is in progress."""
-        return bool(self._parting or self._told or self._wish or self.leaving != STAYS)
+        return bool(
+            self._parting
+            or self._told
+            or self._wish
+            or self.leaving != STAYS
+            or self._barred != self._conversation.barred
+        )
 
     def look(self) -> None:
         """Continue the changes in progress; called between two rounds."""
+        if self._barred != self._conversation.barred:
+            try:
+                self._wire()
+            except GossamerError as failure:  # such as a certificate that cannot be read now
+                log.error("%s keeps its connections: %s", self.settings.label, failure)
         if self._parting or self._told:
             self._part()
         if self._wish and self.leaving == STAYS:
@@ -164,11 +180,11 @@ class Rewiring:
         self._conversation.bid_farewell(over)
         for j, asks in kept.items():
             ledger.park(j, self.settings.name, self._parting[j].name, doubt=asks)
-        told, self._told = self._told, {}
-        for j, flow in told.items():
+        reported, self._told = self._told, {}
+        for j, flow in reported.items():
             if j in ledger.parked:
                 ledger.settle(j, flow)
-        if over or told:
+        if over or reported:
             self._parting = {j: n for j, n in self._parting.items() if j not in over}
             self._asked.difference_update(over)
             self._wire()
@@ -234,7 +250,7 @@ class Rewiring:
         alive = [j for j in alive if j not in ledger.closings]
         waits = [j for j, p in peers.items() if j not in (*stopped, *alive) and not p.dead]
         problem = ""
-        if ledger.flow_register is None or not ledger.program.weighted:
+        if ledger.program.flow_register is None or not ledger.program.weighted:
             problem = (
                 f"only a method that averages means can hand data over, and {ledger.program.method} does not"
             )
@@ -282,7 +298,7 @@ class Rewiring:
         return {"done": True, "heirs": sorted({*needed, *ledger.parked})}
 
     def _take_back(self) -> None:
-        """Reopen all edges: what was handed over mixes like everything else."""
+        """Reopen all edges; the data that were handed over mix like all others."""
         self.leaving, self._report = STAYS, {}
         ledger = self._ledger
         for j, closing in list(ledger.closings.items()):

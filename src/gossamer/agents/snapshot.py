@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gossamer.agents.config.settings import AgentSettings, differing
 from gossamer.agents.round.conversation import Peer
+from gossamer.agents.round.masking import Masking
 from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.statistics.layout import Answers
 from gossamer.agents.statistics.models import ModelAnswers
@@ -34,7 +35,18 @@ def incompatible(peers: Iterable[Peer], settings: AgentSettings, builds: Mapping
 def quarantined(peers: Iterable[Peer], settings: AgentSettings) -> str:
     """The neighbors in quarantine; empty if there are none."""
     names = [settings.label_of(p.id) for p in peers if p.quarantined]
-    return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
+    return f"in quarantine for impossible claims or a flood: {', '.join(names)}" if names else ""
+
+
+def unmasked(masks: Masking, live: Collection[int], settings: AgentSettings) -> str:
+    """Why an agent in a fleet with masks sends no values yet; empty if it does. `live` are its neighbors alive."""
+    if masks.refusing:
+        return (
+            f"it takes no part, because fewer than {masks.least} of its neighbors do ([privacy] least_neighbors): "
+            "start its neighbors, or `gossamer fleet link` it to more"
+        )
+    names = ", ".join(settings.label_of(j) for j in masks.waits_for(live))
+    return f"it tells no values yet: it has not agreed on masks with {names}" if names else ""
 
 
 class CountCheck:
@@ -51,12 +63,12 @@ class CountCheck:
     def problem(
         self, answers: Answers, settings: AgentSettings, peers: Mapping[int, Peer], now: float
     ) -> str:
-        """What is wrong and what to do, at the time `now` of the agent's clock; empty if nothing is."""
+        """The problem and its remedy at the time `now` of the agent's clock; empty if there is no problem."""
         observing, most = answers.observing(settings.members), settings.members + settings.inherited
         if math.isnan(observing):
             return ""
         away = settings.inherited and any(p.dead or p.stopped for p in peers.values())
-        heard = [p for p in peers.values() if p.used and p.misses <= settings.silence]
+        heard = [p for p in peers.values() if p.last and p.misses <= settings.silence]
         apart = [abs(answers.layout.read(p.value).presence - answers.presence) for p in heard]
         slack = _SLACK * (1 + 0.1 * most) + 2 * settings.members * max(apart, default=0.0)
         if away or -slack <= observing <= most + slack:
@@ -151,7 +163,7 @@ class NeighborView:
         else:
             state = "silent" if peer.misses > settings.silence else "alive"
         distance = math.nan
-        if peer.used:
+        if peer.last:
             distance = own.distance(peer.value)
         last = now - peer.heard_at
         return cls(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+_LONGEST = 2000
+"""Most characters of one text that are kept."""
+
 
 def printable(text: str) -> str:
-    """The text without control characters: it may be shown in a terminal, which would obey them."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    """The beginning of a text, without control characters: it may be shown in a terminal, which would obey them."""
+    return "".join(character if character.isprintable() else " " for character in text[:_LONGEST])
 
 
 def all_printable(value: object) -> Any:

@@ -89,6 +89,7 @@ def test_the_file_the_reference_and_help_show_every_setting(tmp_path: Path) -> N
 
 def test_a_setting_of_an_agent_has_the_default_of_the_file() -> None:
     ours = {"pace": None, "endpoint": "", "family": "logistic", "covariates": ("x",)}
+    ours |= {"mask": (), "noise": (), "change": ()}
     for kind in (AgentSettings, FleetModel, Limits):
         for name, declared in settings_of(kind).items():
             if declared.key:
@@ -96,7 +97,9 @@ def test_a_setting_of_an_agent_has_the_default_of_the_file() -> None:
                 expected = ours.get(name, source.value(name, source.default))
                 assert declared.default == expected, name
                 times = declared.setting.unit == SECONDS
-                assert times or declared.type == source.type or name == "range", name
+                assert (
+                    times or declared.type == source.type or name in ("range", "mask", "noise", "change")
+                ), name
 
 
 def test_an_agent_has_the_settings_that_the_file_has_under_the_same_name() -> None:
@@ -122,10 +125,25 @@ def test_what_fleets_agree_on_and_what_is_fixed() -> None:
     """The order is that of the bytes of a fingerprint, and a new setting goes to its end."""
     assert (
         *("dimension", "weighting", "variance", "covariance", "extremes", "bins", "replicates", "range"),
-        *("method", "model", "return_rate"),
+        *(
+            "method",
+            "model",
+            "return_rate",
+            "mask",
+            "noise",
+            "epsilon",
+            "delta",
+            "change",
+            "honest",
+            "refresh",
+        ),
     ) == AGREED
-    assert set(FIXED) == {"id", "fleet", "endpoint", "listen", "store", "silence", "facts", *AGREED}
-    assert MEMBER_FIXED == ("source", "end", "metrics")
+    assert set(FIXED) == {
+        *("id", "fleet", "endpoint", "reachable", "broker", "listen", "store", "silence", "facts"),
+        "least_neighbors",
+        *AGREED,
+    }
+    assert MEMBER_FIXED == ("source", "sinks", "end", "metrics")
     positions = [settings_of(AgentSettings)[name].setting.agreed for name in AGREED]
     assert positions == list(range(len(AGREED)))
 
@@ -205,7 +223,7 @@ usual = AgentSettings(0, ())
 said = FleetFile(**rows, rounds=RoundsTable(patience="3s")).values(AgentSettings)
 other = usual.with_(patience=said["patience"])
 assert (usual.patience, other.patience) == (2.0, 3.0)
-assert len(usual.fingerprint) == 18 and len(other.fingerprint) == 24
+assert len(usual.fingerprint) == 18 and len(other.fingerprint) == 38
 for make, name in (
     (lambda: usual.with_(patience=0.5), "patience"),
     (FleetFile(**rows, rounds=RoundsTable(patience="500ms")).check_values, "rounds.patience"),
@@ -221,6 +239,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_the_recipe_for_a_setting_changes_two_files(tmp_path: Path) -> None:
     """The third is the module that uses it."""
     package = Path(gossamer.__file__).parent
@@ -233,7 +252,7 @@ def test_the_recipe_for_a_setting_changes_two_files(tmp_path: Path) -> None:
     (copy / "agents" / "config").mkdir()
     for entry in (package / "agents" / "config").glob("*.py"):
         (copy / "agents" / "config" / entry.name).write_bytes(entry.read_bytes())
-    declared = 'Declaration("How patient it is.", unit=SECONDS, above=1, agreed=11, omitted=2.0)'
+    declared = 'Declaration("How patient it is.", unit=SECONDS, above=1, agreed=18, omitted=2.0)'
     field = f'    patience: Annotated[str, {declared}] = "2s"\n'
     _insert(copy / "agents/config/tables.py", "    death: Annotated[\n", field)
     _insert(

@@ -36,7 +36,7 @@ def test_the_local_form_asks_an_agent_for_weights_that_average() -> None:
     heavy = {"neighbors": (Neighbor(1, 1.0), Neighbor(2, 1.0))}
     settings(neighbors=(Neighbor(1, 0.5), Neighbor(2, 0.5)), method=AnytimeSDA("local"))
     with pytest.raises(
-        InvalidInput, match=r"weights of agent 0's edges must add up to at most 1, .* got 2; give facts"
+        InvalidInput, match=r"weights of agent0's edges must add up to at most 1, .* got 2; give facts"
     ):
         settings(**heavy, method=AnytimeSDA("local"))
     settings(**heavy, method=AnytimeSDA("local", step_size=0.3))
@@ -45,6 +45,14 @@ def test_the_local_form_asks_an_agent_for_weights_that_average() -> None:
         method=AnytimeSDA("local"),
         facts=KnownFacts.of(Network.path(3, "laplacian").spectrum.eigenvalues),
     )
+
+
+def test_neighbors_are_other_agents() -> None:
+    twice = (Neighbor(1, name="pump"), Neighbor(1, name="pump"))
+    with pytest.raises(
+        InvalidInput, match="neighbors must be different agents other than agent0, got pump, pump"
+    ):
+        settings(neighbors=twice)
 
 
 def test_a_method_is_made_not_named() -> None:

@@ -56,6 +56,7 @@ def test_a_running_agent_is_not_started_again_and_keeps_its_files(path: Path) ->
     os.close(claim(path.parent, "3"))  # the refused start holds nothing
 
 
+@pytest.mark.slow
 def test_each_agent_is_held_by_its_process_alone(path: Path) -> None:
     """Others of the fleet can be started beside it; when it is killed it can be started again."""
     with LocalFleet(path, only="3", restart=False) as first:
@@ -70,6 +71,7 @@ def test_each_agent_is_held_by_its_process_alone(path: Path) -> None:
         os.close(claim(path.parent, "3"))
 
 
+@pytest.mark.slow
 def test_an_old_status_file_keeps_no_agent_from_starting(path: Path) -> None:
     """After a power cut its process number may be another's."""
     (path.parent / "status").mkdir()
@@ -214,6 +216,7 @@ def test_worst_agents_come_first() -> None:
     assert [agent.member.id for agent in worst_first(status)] == [8, 3, 5, 1, 6, 4, 2, 0, 7]
 
 
+@pytest.mark.slow
 def test_who_was_removed_is_not_missing(tmp_path: Path) -> None:
     path = Fleet.create(Network.cycle(3)).write(tmp_path / "fleet")
     agents = LocalFleet(path, source="sim:1,1,1")

@@ -15,7 +15,8 @@ import pytest
 from tests.support.small_fleets import free_ports
 from tests.support.snapshots import some_snapshot
 
-from gossamer.agents.fleet.survey import ask, survey
+from gossamer.agents.config.tables import Member
+from gossamer.agents.fleet.survey import _ask_all, ask, survey
 from gossamer.agents.host.metrics import AgentCollector
 from gossamer.agents.host.status import StatusReport, status_line
 from gossamer.agents.host.web import serve
@@ -120,6 +121,7 @@ def says(text: str) -> Callable[[socket.socket], None]:
     return lambda connection: connection.sendall(text.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -129,7 +131,7 @@ def says(text: str) -> Callable[[socket.socket], None]:
         (says("HTTP/1.0 404 Not Found\r\n\r\n"), "it answers /status with 404 Not Found"),
         (says("HTTP/1.0 302 Found\x1b[2J\r\nLocation: {}\r\n\r\n"), "it answers /status with 302 Found [2J"),
         (says("HTTP/1.0 200 OK\r\n\r\n" + "[" * 10**5), "not the status of an agent (maximum recursion"),
-        (says("HTTP/1.0 200 OK\r\n\r\n<html>"), "not the status of an agent (Expecting value"),
+        (says("HTTP/1.0 200 OK\r\n\r\n<html>"), "not the status of an agent (JSON is malformed"),
         (says('HTTP/1.0 200 OK\r\n\r\n{"at": 1}'), "not the status of an agent (Object missing"),
     ],
     ids=["silent", "slow", "not HTTP", "no status", "redirect", "nested", "not JSON", "incomplete"],
@@ -160,8 +162,35 @@ def test_one_that_answers_with_nonsense_is_unreachable_and_holds_up_no_other(
     assert found.problem.startswith(f"127.0.0.1:{far.ports[3]}: {why}")
 
 
+def test_agents_that_all_hang_have_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of ten groups use it up; the others are not asked any more."""
+    monkeypatch.setattr("gossamer.agents.fleet.survey._AT_ONCE", 10)
+    monkeypatch.setattr("gossamer.agents.fleet.survey._IN_ALL", 2)
+    with socket.create_server(("127.0.0.1", 0), backlog=200) as server:  # which answers nothing
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        members = [Member(id=k, name=f"a{k}", endpoint="h:1", metrics=address) for k in range(100)]
+        answers = _ask_all(members, 0.2)
+    assert {answer.state for answer in answers} == {"unreachable"}
+    reasons = [answer.problem.removeprefix(f"{address}: ") for answer in answers]
+    assert reasons[:10] == ["timed out"] * 10
+    assert reasons[30:] == ["not asked, because too many did not answer"] * 70
+
+
+def test_an_agent_cannot_answer_in_the_name_of_another(far: Far) -> None:
+    """At an address that fleet.toml lists, the answer is that agent's, whatever it calls itself."""
+    far.stops.append(
+        serve(
+            AgentCollector(some_snapshot, "agent3"),
+            lambda: StatusReport("agent0", FromIterable(1, [])).content(some_snapshot(age=10)),
+            far.ports[3],
+        )
+    )
+    states = far.states([f"127.0.0.1:{far.ports[3]}"])
+    assert (states["agent0"], states["agent3"]) == (("running", 99), ("running", 10))
+
+
 def test_an_answer_that_is_too_long_is_not_read_to_its_end(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gossamer.agents.fleet.survey._LONGEST", 100)
+    monkeypatch.setattr("gossamer.agents.fleet.survey.LONGEST", 100)
     assert "longer than 100 bytes" in ask(far.fleet.agents[1]).problem
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from tests.support.waiting import PATIENCE
 
 PRELUDE = """
@@ -82,6 +83,7 @@ def helper(program: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_is_never_taken_for_a_reload() -> None:
     """200 terminals are closed while their agents start or run, and while an operator sends SIGHUP as well."""
     assert helper(MOMENTS) == ""

@@ -18,8 +18,9 @@ from gossamer.agents.fleet.survey import ask
 from gossamer.agents.host import hosting, reloading
 from gossamer.agents.host.hosting import _invalid
 from gossamer.agents.membership.certificates import Authority
-from gossamer.agents.membership.changes import change, link, remove
+from gossamer.agents.membership.changes import change, link, remove, reset_flows
 from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.transports.calling import ask as ask_agent
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.networks import Network
 
@@ -38,6 +39,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosting, "LOOK_EVERY", 0.05)
 
 
+@pytest.mark.slow
 def test_agents_of_a_plain_program_follow_the_roster(path: Path) -> None:
     """With a status file and metrics, which are asked for; one that is removed stops."""
     metrics = f"127.0.0.1:{free_ports(1)[0]}"
@@ -67,6 +69,7 @@ def test_agents_of_a_plain_program_follow_the_roster(path: Path) -> None:
         first.observe(1.0)
 
 
+@pytest.mark.slow
 def test_errors_reach_the_program(path: Path) -> None:
     with (
         pytest.raises(InvalidInput, match="this fleet has the agents 0 to 2"),
@@ -132,3 +135,44 @@ def test_an_asyncio_program_uses_the_same(path: Path) -> None:
             return float(agent.estimate)
 
     assert asyncio.run(main()) == 2.0
+
+
+def test_answers_go_to_the_sinks_and_one_that_fails_degrades_the_agent(path: Path) -> None:
+    lines = path.parent / "agent0.jsonl"
+    good, bad = (
+        "file://{name}.jsonl?interval=20ms&unsettled=true",
+        "file://no/such/folder?interval=20ms&unsettled=true",
+    )
+    with gs.agents.running(path, "agent0", sinks=[good, bad]) as agent:
+        agent.observe(21.5)
+        until(lambda: lines.exists() and "21.5" in lines.read_text(), "an answer")
+        until(lambda: agent.snapshot.state == "degraded", "a sink that fails")
+        assert "the sink file://no/such/folder" in agent.snapshot.problem
+        (path.parent / "no" / "such").mkdir(parents=True)
+        until(lambda: agent.snapshot.state == "running", "a sink that works")
+    last = json.loads(lines.read_text().splitlines()[-1])
+    assert {"estimate", "standard_error", "settled", "participating", "age", "state", "fleet", "name"} <= set(
+        last
+    )
+
+
+@pytest.mark.slow
+def test_agents_behind_nat_average_and_learn_of_changes(tmp_path: Path) -> None:
+    """The first and the last of three cannot be reached, so both connect to the one between them."""
+    endpoints = ["", f"127.0.0.1:{free_ports(1)[0]}", ""]
+    fleet = Fleet.create(
+        Network.path(3), endpoints=endpoints, rounds=RoundsTable(every="20ms"), sources=["-"] * 3
+    )
+    path = fleet.write(tmp_path)
+    with (
+        gs.agents.running(path, "agent0", source=[1.0]) as first,
+        gs.agents.running(path, 1, source=[3.0]) as second,
+        gs.agents.running(path, "agent2", source=[5.0]) as third,
+    ):
+        agents = (first, second, third)
+        until(lambda: all(abs(agent.estimate - 3.0) < 1e-3 for agent in agents), "agreement")
+        change(path, lambda fleet: reset_flows(fleet))
+        until(lambda: all(agent.snapshot.epoch == 2 for agent in agents), "the second epoch")
+    contact = gs.Neighbor(0, name="agent0")
+    with pytest.raises(OSError, match=r"agent0 cannot be asked: it cannot be reached \(reachable = false\)"):
+        ask_agent(fleet.tls(1, tmp_path), "gossamer", contact, b"")

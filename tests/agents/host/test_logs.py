@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gossamer import agents
 from gossamer.agents.config.settings import Label
 from gossamer.agents.host import logs
 from gossamer.agents.host.logs import LineFile, LogFile, RepeatFilter
@@ -43,6 +46,23 @@ def test_neighbors_are_told_apart() -> None:
     assert passed(*[away[0]] * 8) == [0, 1, 3, 7]
 
 
+def numbers_in(source: str) -> list[str]:
+    """The arguments of log calls that are an agent's number and not its name."""
+    calls = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log.")
+    ]
+    texts = [ast.unparse(argument) for call in calls for argument in call.args]
+    return [text for text in texts if re.search(r"\.(id|agent|sender)\b", text) and "names.get(" not in text]
+
+
+def test_log_lines_name_agents() -> None:
+    assert numbers_in("log.info('%s left %s', n.label, peer.id)") == ["peer.id"]
+    folder = Path(agents.__file__).parent
+    assert [text for file in folder.rglob("*.py") for text in numbers_in(file.read_text("utf-8"))] == []
+
+
 def test_a_log_file_is_appended_to_and_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "FILE_BYTES", 1000)
     monkeypatch.setattr(logs, "FILES_KEPT", 3)
@@ -75,6 +95,7 @@ def test_a_file_that_was_moved_away_is_opened_again(tmp_path: Path) -> None:
     assert [(tmp_path / name).read_text() for name in ("before", "after")] == ["before\n", "after\n"]
 
 
+@pytest.mark.slow
 def test_the_last_words_of_a_process_are_in_its_log(tmp_path: Path) -> None:
     """Whatever writes to standard error without Python's help, after a rotation too."""
     program = """

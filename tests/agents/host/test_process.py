@@ -49,6 +49,7 @@ def run(path: Path, *before: str, **options: Any) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_rounds_are_those_of_this_run(path: Path, tmp_path: Path) -> None:
     """Exactly so many, and with a store as many again."""
     for life in (1, 2):
@@ -67,6 +68,7 @@ os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.host.process", 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_before_the_agent_runs_stops_it_cleanly(path: Path, number: signal.Signals) -> None:
     done = run(path, "-c", EARLY.format(number.name))
@@ -75,6 +77,7 @@ def test_a_signal_before_the_agent_runs_stops_it_cleanly(path: Path, number: sig
     assert json.loads(done.stdout.splitlines()[-1])["state"] == "stopped"
 
 
+@pytest.mark.slow
 def test_faults_survive_the_way_to_the_process_and_are_announced(path: Path) -> None:
     faults = (
         Loss(1.0, 0, 9),
@@ -93,6 +96,7 @@ def test_faults_survive_the_way_to_the_process_and_are_announced(path: Path) -> 
     assert "loss=1@0-9, burst=10,0.2,both, delay=2,0.1" in warning["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_an_agent_survives_a_full_disk_under_its_output(path: Path) -> None:
     text = Options(fleet=str(path), agent="0", insecure=True, report=0.01, rounds=50).text()
@@ -260,6 +264,7 @@ def test_an_agent_is_degraded_while_its_command_is_down(path: Path, tmp_path: Pa
         assert agent.process.wait(60) == 1  # it stops without its source
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_stops_an_agent(path: Path) -> None:
     """But only if it had one: SIGHUP from anyone else reloads."""
     options = Options(fleet=str(path), agent="0", insecure=True, logs=str(path.parent)).text()

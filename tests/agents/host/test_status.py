@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -11,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.reading import parse_source
 from tests.support.small_fleets import free_ports
 from tests.support.snapshots import some_snapshot
 
 from gossamer.agents.host.hosting import _next
 from gossamer.agents.host.status import STATUS, Status, StatusReport, cadence, read_status
 from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.sources.opening import parse_source
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 
@@ -88,13 +89,83 @@ def test_what_an_agent_writes_can_be_parsed() -> None:
     assert status.neighbors["valve"].state == "alive"
 
 
+WRITTEN = json.loads(StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot()))
+INFINITE = (math.inf, -math.inf, math.nan)
+
+
 @pytest.mark.parametrize(
-    "change", [{"rounds": -1}, {"rounds": 2**63}, {"estimate": 1e301}, {"at": None}, {"state": 3}], ids=str
+    "change",
+    [
+        *({"rounds": -1}, {"rounds": 2**63}, {"rounds": 1.5}, {"estimate": 1e301}, {"estimate": 10**400}),
+        *({"estimate": "5"}, {"at": None}, {"at": 1e301}, {"every": 0}, {"every": 1e300}, {"pid": -1}),
+        *({"pid": 2**31}, {"state": 3}, {"state": ""}, {"state": "unreachable"}, {"state": "x" * 10**6}),
+        *({"problem": None}, {"problem": 5}, {"settled": "yes"}, {"neighbors": []}, {"neighbors": {"a": 1}}),
+        *({"neighbors": {"a": {"lost": -1}}}, {"rejected": {"my own reason": 1}}, {"rejected": {"size": -1}}),
+        *({"coefficients": ["a"] * 1001}, {"coefficients": [1]}, {"name": 7}, {"restarts": "\x1b[2J"}),
+        *({key: value} for key in ("estimate", "distance", "at", "observing") for value in INFINITE),
+        {"fit": {"deviance": math.nan}},
+    ],
+    ids=lambda change: str(change)[:40],
 )
 def test_a_status_that_no_agent_writes_is_refused(change: dict[str, Any]) -> None:
-    written = json.loads(StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot()))
     with pytest.raises(InvalidInput, match="not the status of an agent"):
-        Status.parse(json.dumps(written | change).encode())
+        Status.parse(json.dumps(WRITTEN | change).encode())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0\xff",
+        b"null",
+        b"[]",
+        b"1e999",
+        b'{"at": 1, "at": 2}',
+        b"[" * 10**5,
+        b'"\\ud800"',
+        b"x" * 4_000_001,
+    ],
+    ids=lambda content: repr(content[:20]),
+)
+def test_text_that_is_no_status_is_refused(content: bytes) -> None:
+    with pytest.raises(InvalidInput, match="not the status of an agent"):
+        Status.parse(content)
+
+
+def test_texts_of_a_status_are_short_and_printable() -> None:
+    status, details = Status.parse(
+        json.dumps(WRITTEN | {"problem": "\x1b]0;x\x07" * 10**5, "mine": ["\u202e"]}).encode()
+    )
+    assert len(status.problem) == 2000
+    assert status.problem.isprintable()
+    assert details["mine"] == [" "]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a device", "long"])
+def test_a_status_file_that_is_something_else_is_not_read(tmp_path: Path, kind: str) -> None:
+    fleet = Fleet.create(Network.path(2))
+    (tmp_path / STATUS).mkdir()
+    path = tmp_path / STATUS / "agent0.json"
+    if kind == "pipe":
+        os.mkfifo(path)  # opening it would block until somebody writes
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "long":
+        path.touch()
+        os.truncate(path, 10**12)
+    else:
+        path.symlink_to("/dev/zero")
+    found = read_status(fleet, tmp_path)[0]
+    assert found.state == "unknown"
+    assert found.problem.startswith(f"{path} cannot be read: ")
+
+
+def test_a_status_from_the_future_is_not_current(tmp_path: Path) -> None:
+    fleet = Fleet.create(Network.path(2))
+    (tmp_path / STATUS).mkdir()
+    (tmp_path / STATUS / "agent0.json").write_text(json.dumps(WRITTEN | {"at": 1e12}))
+    assert read_status(fleet, tmp_path)[0].state == "silent"
 
 
 FIRST_USES = """
@@ -121,6 +192,7 @@ for use in (lambda: Status.parse(content.encode()), lambda: Fleet.read(Path(path
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the test needs fork")
 def test_many_threads_may_read_statuses_and_fleets_at_once(tmp_path: Path) -> None:
     """Also for the first time: each child of a fresh process is one, in which nothing was read before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import urllib.error
@@ -14,6 +15,7 @@ from tests.support.small_fleets import free_ports
 from tests.support.snapshots import some_snapshot, view
 from tests.support.waiting import until
 
+from gossamer.agents.host.metrics import AgentCollector
 from gossamer.agents.host.status import Status, StatusReport
 from gossamer.agents.host.web import CONNECTIONS, readiness, serve
 from gossamer.agents.sources.opening import FromIterable
@@ -23,8 +25,6 @@ class Place:
     """An agent's metrics on a port, and the snapshot they show."""
 
     def __init__(self) -> None:
-        from gossamer.agents.host.metrics import AgentCollector
-
         self.now = some_snapshot()
         self.port = free_ports(1)[0]
         report = StatusReport("pump", FromIterable(1, []))
@@ -70,6 +70,39 @@ def test_only_reading_is_answered(place: Place) -> None:
     assert place.get("/metrics", "HEAD")[:2] == (200, "")
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         assert place.get("/metrics", method)[0] == 501
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        *(
+            ("127.0.0.1:9", 200),
+            ("10.1.2.3", 200),
+            ("[::1]:9464", 200),
+            ("localhost", 200),
+            ("PUMP:9464", 200),
+        ),
+        *((socket.gethostname(), 200), ("pump.plant.example:9464", 200), (None, 200)),
+        *(("evil.example:9464", 403), ("127.0.0.1.evil.example", 403), ("pump.plant.example.evil", 403)),
+    ],
+)
+def test_only_known_names_are_answered(host: str | None, status: int) -> None:
+    """A site that lets its name point to this machine could read metrics and status through a browser here."""
+    port = free_ports(1)[0]
+    collector = AgentCollector(some_snapshot, "pump")
+    stop = serve(collector, str, port, names=["pump.plant.example"])
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.putrequest("GET", "/metrics", skip_host=True)
+        if host is not None:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        with connection.getresponse() as answer:
+            content = answer.read()
+        connection.close()
+    finally:
+        stop()
+    assert (answer.status, b"gossamer_round" in content) == (status, status == 200)
 
 
 def test_ready_means_running_and_heard(place: Place) -> None:

@@ -61,6 +61,7 @@ def change(path: Path, step: Callable[[Fleet], Fleet]) -> list[Path]:
     return written
 
 
+@pytest.mark.slow
 def test_an_agent_is_added(path: Path) -> None:
     before = keys(path)
     written = change(
@@ -77,6 +78,7 @@ def test_an_agent_is_added(path: Path) -> None:
     assert common_name_of(path.parent / "certificates" / "pump.pem") == "pump@2"
 
 
+@pytest.mark.slow
 def test_an_agent_leaves_and_its_number_is_not_used_again(path: Path) -> None:
     before = keys(path)
     change(path, lambda f: remove(f, "agent3"))
@@ -154,6 +156,7 @@ def test_a_renewed_certificate_keeps_its_common_name(path: Path) -> None:
     Fleet.read(path).settings("agent2", path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -161,7 +164,8 @@ def test_a_renewed_certificate_keeps_its_common_name(path: Path) -> None:
             lambda f: add(f, "agent1", "h:1", ["0"]),
             "name must be a new one, .* agent 'agent1'; .*fleet replace",
         ),
-        (lambda f: add(f, "x/y", "h:1", ["0"]), "an agent's name must have 1 to 64"),
+        (lambda f: add(f, "x/y", "h:1", ["0"]), "an agent's name must have 1 to 53"),
+        (lambda f: add(f, "x" * 54, "h:1", ["0"]), r"must have 1 to 53 letters, .*\(54 characters\)"),
         (lambda f: add(f, "x", "nowhere", ["0"]), "endpoint must be host:port"),
         (
             lambda f: add(f, "x", "127.0.0.1:7448", ["0"]),
@@ -218,6 +222,7 @@ def test_without_the_authoritys_key_nothing_changes(path: Path) -> None:
 # -- the operator's own edits -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_comments_and_edited_fields_survive_every_command(path: Path) -> None:
     text = path.read_text()
     edits = {
@@ -352,6 +357,7 @@ def test_a_file_from_before_there_were_rosters_gets_one(path: Path) -> None:
     assert (fleet.epoch, [gone.id for gone in fleet.left]) == (2, [1])
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=15)
 def test_ids_stay_whatever_happens(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -429,3 +435,20 @@ def test_an_agent_listens_where_it_says_and_is_reached_at_its_endpoint(tmp_path:
 
 def test_certificates_are_valid_for_ninety_days(path: Path) -> None:
     assert 89 <= (expires(path.parent / "certificates" / "agent0.pem") - datetime.now(UTC)).days <= 90
+
+
+def test_names_that_no_certificate_could_hold_are_refused_at_once(tmp_path: Path) -> None:
+    """An agent is replaced with the common name NAME@EPOCH, of at most 64 characters."""
+    network = Network.path(2)
+    with pytest.raises(InvalidInput, match=r"must have 1 to 53 letters, .* got 'a+' \(54 characters\)"):
+        Fleet.create(network, names=["a" * 54, "b"])
+    path = Fleet.create(network, names=["a" * 53, "b"], fleet="f" * 64).write(tmp_path / "longest")
+    for _ in range(2):
+        change(path, lambda draft: replace(draft, "a" * 53))
+    for long in ("f" * 300, ""):
+        required = r"fleet must be a word of 1 to 64 letters, digits, - and _, got 'f*'?"
+        with pytest.raises(InvalidInput, match=required):
+            Fleet.create(network, fleet=long)
+        with pytest.raises(InvalidInput, match=required):
+            Fleet.create(network).with_(fleet=long).write(tmp_path / "long")
+    assert not (tmp_path / "long").exists()

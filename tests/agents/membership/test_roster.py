@@ -47,6 +47,7 @@ def forge(found: object, authority: Authority) -> bytes:
     return module._MAGIC + module._LENGTHS.pack(len(signature), len(body)) + signature + body
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_what_is_signed_is_what_is_opened(authority: Authority, data: st.DataObject) -> None:
     """Any ids, any order of the rows: the same fleet gives the same roster."""

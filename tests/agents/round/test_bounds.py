@@ -190,7 +190,7 @@ def test_quarantine_is_reported_and_can_be_pardoned() -> None:
         agents[0]._transport.lie = adds(1e9, slice(None))  # type: ignore[attr-defined]
         until(lambda: agents[1].snapshot.state == "degraded", "quarantine")
         shot = agents[1].snapshot
-        assert shot.problem == "in quarantine for claiming the impossible: agent0"
+        assert shot.problem == "in quarantine for impossible claims or a flood: agent0"
         assert [n.state for n in shot.neighbors] == ["quarantined", "alive"]
         assert shot.rejected["flow"] == 5
         agents[0]._transport.lie = None  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.transport import Deliver
-from gossamer.agents.round.wire import Codec
+from gossamer.agents.round.wire import Codec, roster_payload
 
 
 class Silence:
@@ -100,3 +100,63 @@ def test_a_late_message_is_a_sign_of_life_even_where_a_round_outlasts_death() ->
         one(rounds, world, 2.0)
         assert world.dropped == []
     assert rounds.peers[1].late == 4
+
+
+def test_an_incompatible_neighbor_is_not_waited_for() -> None:
+    """Nothing that it sends can be used, however often it sends."""
+    world = Silence()
+    rounds = Conversation(0, world, world, (1,), timeout=0.2, clock=world.clock)  # type: ignore[arg-type]
+    one(rounds, world, 0.0)
+    assert world.now == 0.2
+    hear(rounds, world, b"Gs\x63 of another version")
+    one(rounds, world, 0.0)
+    assert world.now == 0.2
+
+
+def hear(rounds: Conversation, world: Silence, *payloads: bytes) -> None:
+    world.coming += [(world.now, payload) for payload in payloads]
+    rounds.listen(world.now)
+
+
+def test_garbage_is_forgiven_once_a_second_and_a_flood_is_quarantined() -> None:
+    world = Silence()
+    rounds = Conversation(0, world, world, (1,), timeout=0.2, clock=world.clock)  # type: ignore[arg-type]
+    for _ in range(3):
+        hear(rounds, world, *[b"nonsense"] * 31)
+        world.now += 31.0
+    for _ in range(100):  # for example a roster of a later version, again and again
+        hear(rounds, world, b"Gr\x63 from the future")
+        world.now += 1.0
+    assert rounds.barred == frozenset()
+    hear(rounds, world, *[b"nonsense"] * 40)
+    assert rounds.barred == {1}
+    assert rounds.rejected == {"garbage": 31 * 3 + 100 + 32, "quarantine": 8}
+    rounds.pardon()
+    hear(rounds, world, b"nonsense")
+    assert rounds.barred == frozenset()
+
+
+def test_rosters_of_one_neighbor_are_checked_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    world = Silence()
+    rounds = Conversation(0, world, world, (1,), timeout=0.2, clock=world.clock)  # type: ignore[arg-type]
+    came: list[bytes] = []
+
+    def check(sender: int, roster: bytes) -> None:
+        came.append(roster)
+        if not roster.startswith(b"signed"):
+            rounds.rejected["roster"] += 1
+
+    rounds.roster_came = check
+    hear(rounds, world, *[roster_payload(b"signed 1")] * 5)  # they are repeated, because messages may be lost
+    assert (came, rounds.rejected) == ([b"signed 1"], {})
+    world.now += 1.0
+    hear(rounds, world, roster_payload(b"signed 2"))
+    assert (len(came), rounds.rejected) == (2, {})
+    world.now += 1.0
+    hear(rounds, world, *[roster_payload(b"invented %d" % k) for k in range(100)])
+    assert (len(came), rounds.rejected) == (3, {"roster": 32, "quarantine": 68})
+    assert "because it keeps sending what no agent sends (roster)" in caplog.text
+    rounds.pardon()
+    world.now += 1.0
+    hear(rounds, world, *[roster_payload(b"invented again")] * 40)
+    assert (len(came), rounds.barred) == (4, {1})

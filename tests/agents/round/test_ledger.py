@@ -13,12 +13,15 @@ from tests.support.node_form import NodeForm
 from tests.support.small_fleets import weights_of
 
 from gossamer.agents.round.ledger import Ledger
+from gossamer.engines.simulate import simulate
 from gossamer.errors import Unsupported
 from gossamer.facts import UnknownFacts
+from gossamer.faults import Faults, Loss
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate
-from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
+from gossamer.methods.method import Method
 from gossamer.networks import Network
+from gossamer.observations import Gaussian
 
 
 def estimates(agents) -> np.ndarray:
@@ -54,6 +57,23 @@ def test_ledger_form_equals_node_form(network: Network, method: Method) -> None:
     assert disagreement(edges, network) == 0.0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["nesterov", "local", "local-heavy-ball"])
+@pytest.mark.parametrize("loss", [0.005, 0.3])
+def test_ledgers_equal_the_simulation_under_loss(form: str, loss: float) -> None:
+    """Of the local heavy ball, edges change over to the step of the local form and back."""
+    network, rounds, method, faults = Network.grid(3, 4), 400, AnytimeSDA(form), Faults(Loss(loss))
+    observations = Gaussian(np.arange(12.0))
+    links = [(int(j), i) for i in range(12) for j in network.neighbors(i)]
+    heard = faults.heard(3, 12, np.array(links), rounds, range(1))[:, :, 0]
+    arrived = {(t, *link): bool(heard[t, k]) for k, link in enumerate(links) for t in range(rounds)}
+    agents = ledgers(network, method, rounds)
+    samples = observations.sample(3, range(rounds), range(1))[..., 0]
+    drive(agents, network, samples, lambda t, i, j: arrived[t, i, j])
+    run = simulate(method, network, observations, rounds, trials=1, seed=3, faults=faults)
+    np.testing.assert_allclose(estimates(agents), run.estimates[0], rtol=1e-12, atol=1e-12)
+
+
 def test_methods_without_a_ledger_say_so() -> None:
     network = Network.cycle(5)
     with_ledger = set()
@@ -67,6 +87,7 @@ def test_methods_without_a_ledger_say_so() -> None:
     assert with_ledger == {"sda", "anytime-sda", "ssda"}
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     size=st.integers(3, 5),
@@ -89,6 +110,7 @@ def test_any_loss_converges_to_the_average(size: int, ring: bool, loss: float, s
     assert abs(float(total[0])) < 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**16))
 def test_arbitrary_silences_never_blow_up_and_heal(data: st.DataObject, seed: int) -> None:
@@ -145,6 +167,7 @@ def test_a_neighbor_that_restarts_has_not_heard_me_but_adopts_my_ledger() -> Non
     np.testing.assert_array_equal(agents[1].flow(0), flow)  # ... and keeps the live ledger
 
 
+@pytest.mark.slow
 def test_a_dead_neighbor_returns_its_flow() -> None:
     network = Network.cycle(6)
     values = np.array([[[0.0], [1.0], [2.0], [3.0], [4.0], [50.0]]])

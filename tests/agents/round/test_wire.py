@@ -105,6 +105,7 @@ def test_a_stranger_is_not_believed() -> None:
     assert HEARER.decode(3, packed(3, *GOOD[1:]), 5) is Reason.SENDER
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.binary(max_size=300))
 def test_any_bytes(payload: bytes) -> None:
@@ -123,6 +124,7 @@ def agents_rounds() -> tuple[Conversation, Memory]:
     return Conversation(0, core, transport, (1, 2), timeout=0.001), memory
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_bad_messages_are_counted_and_change_nothing(data: st.DataObject) -> None:

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.processes import runs
-from tests.support.reading import collect
+from tests.support.reading import collect, parse_source
 from tests.support.waiting import until
 
 from gossamer.agents.sources import backoff
 from gossamer.agents.sources import opening as sources
 from gossamer.agents.sources.kinds import LiveSource
-from gossamer.agents.sources.opening import parse_source
 from gossamer.errors import InvalidInput
 
 

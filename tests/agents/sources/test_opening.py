@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.reading import collect
+from tests.support.reading import collect, parse_source
 from tests.support.waiting import PATIENCE
 
+from gossamer.agents.sources import csv_files
+from gossamer.agents.sources.csv_files import GrowingCsvFile
 from gossamer.agents.sources.kinds import LiveSource, PacedSource
-from gossamer.agents.sources.opening import FromIterable, FromIterator, parse_source
+from gossamer.agents.sources.opening import FromIterable, FromIterator
 from gossamer.agents.statistics.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
 from gossamer.errors import InvalidInput
 from gossamer.observations import Gaussian
@@ -294,6 +296,22 @@ def test_a_followed_file_may_come_later(tmp_path: Path, option: str, rows: str) 
         parse_source(f"csv:{tmp_path / 'no.csv'}", 1, 0)  # which is read as it is
 
 
+def test_a_named_pipe_is_not_followed(tmp_path: Path) -> None:
+    """Opening one without a writer would block the agent, even its stop."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInput, match=r"cannot be read \(it is not a regular file\); .* cmd:cat PIPE"):
+        parse_source(f"csv:{tmp_path / 'pipe'},follow", 1, 0)
+    file = tmp_path / "a.csv"
+    file.write_text("1\n")
+    source = parse_source(f"csv:{file},follow", 1, 0)
+    assert isinstance(source, GrowingCsvFile)
+    reader = csv_files._Reader(file)
+    (tmp_path / "pipe").replace(file)
+    assert source._next(reader) is None
+    assert source.failing.startswith(f"the source {file} cannot be read now (it is not a regular file")
+    reader.close()
+
+
 @pytest.mark.parametrize("content", [b"1\nno\n2\n3", b""])
 def test_standard_input_may_be_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
@@ -366,7 +384,7 @@ def test_a_broken_sensor_does_not_flood_the_log(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("stdin", "source must be -, csv:FILE"),
+        ("stdin", "source must be one of .*csv:FILE.*`gossamer sources` lists"),
         ("csv:", "source must be"),
         ("csv:nowhere.csv", "there is no nowhere.csv"),
         ("sim:1,2", "sim:MEAN,STD,SEED"),

@@ -11,10 +11,10 @@ import pytest
 
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.statistics import layout as module
-from gossamer.agents.statistics.base import Box, Membership, Metric, Statistic, shown
 from gossamer.agents.statistics.layout import STATISTICS, Answers, Layout
 from gossamer.agents.statistics.mean import Mean
 from gossamer.agents.statistics.replicates import Replicates
+from gossamer.agents.statistics.statistic import Box, Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 
 RANGE = ((-2.0, 3.0), (1.0, 4.0))

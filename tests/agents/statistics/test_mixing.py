@@ -51,7 +51,7 @@ class Watched(Lockstep):
             total += [1.0, self.means[i]]
             total += ledger.returning[:2]
             for j in desk.conversation.peers.keys() - self.desks.keys():
-                total += ledger.flow(j)[ledger.flow_register, :2]
+                total += ledger.flow(j)[ledger.program.flow_register, :2]
         return float(total[1] / total[0])
 
     def report(self, i: int) -> tuple[float, float, bool]:

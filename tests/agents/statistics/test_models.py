@@ -58,7 +58,7 @@ def pooled(data: list[np.ndarray], family: Family, ridge: float = 0.0) -> np.nda
     together = np.vstack(data)
     return LikelihoodEstimation.from_data(
         together[:, :-1], together[:, -1], Network.path(2), family=family, ridge=ridge
-    ).at_rest.solution
+    ).stored.solution
 
 
 def settings_of(family: str, network: Network, weighting: str = "samples", **changes) -> list[AgentSettings]:
@@ -366,6 +366,7 @@ def test_labels_in_csv_files(tmp_path: Path):
         plain.source(0, f"csv:{file},target=sick")
 
 
+@pytest.mark.slow
 def test_a_model_that_forgets_follows_effects_that_flip():
     """With a half-life of 30 rounds, 200 rounds after the flip nothing of what was before is left."""
     agents, rng = ModelFleet(Network.cycle(3), "logistic", forgetting=30.0), np.random.default_rng(0)
@@ -396,6 +397,7 @@ class CutOff:
         return 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [True, False])
 def test_rows_of_members_that_vanish_stay_if_they_are_to_be_kept(keep):
     data, settings = rows("poisson", 3), settings_of("poisson", Network.cycle(3), keep=keep)

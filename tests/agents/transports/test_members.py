@@ -7,8 +7,9 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -164,3 +165,41 @@ def test_greetings_that_always_differ_are_one_message_in_the_log(
         assert refused[3].said == "gossamer d xd d [2J "  # type: ignore[attr-defined]
         repeats = RepeatFilter()
         assert sum(map(repeats.filter, refused)) == 4  # the 1st, 2nd, 4th and 8th
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_a_neighbor_that_never_stops_sending_is_read_for_a_tenth_of_the_time() -> None:
+    """Otherwise reading takes the time in which rounds would be computed, however useless the messages are."""
+    first, _ = fleet(Network.path(2))
+    with (
+        opened(first) as victim,
+        socket.create_connection(("127.0.0.1", int(first.endpoint.rpartition(":")[2]))) as flooder,
+    ):
+        flooder.sendall(b"gossamer 1 gossamer 1\n")
+        until(lambda: attend(victim) or victim.present() == {1}, "the connection")  # type: ignore[func-returns-value]
+        message = struct.pack("<I", 60_000) + bytes(60_000)
+
+        def flood() -> None:
+            with suppress(OSError):
+                while True:
+                    flooder.sendall(message)
+
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        busy = 0.0
+
+        def deliver(sender: int, payload: bytes) -> bool:
+            nonlocal busy
+            began = time.monotonic()
+            time.sleep(0.001)
+            busy += time.monotonic() - began
+            return False
+
+        try:
+            began = time.monotonic()
+            for _ in range(5):
+                victim.exchange(0, {1: b"a message"}, time.monotonic() + 0.1, deliver)
+            assert 0.0 < busy < 0.3 * (time.monotonic() - began)  # without rest it is above 0.9
+        finally:
+            flooder.shutdown(socket.SHUT_RDWR)
+            flooding.join()

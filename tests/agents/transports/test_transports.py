@@ -8,12 +8,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.small_fleets import PLAINTEXT, fleet, make_certificates
+from tests.support.mosquitto import Mosquitto
+from tests.support.small_fleets import PLAINTEXT, fleet, hidden, make_certificates
 from tests.support.waiting import until
+from tests.support.zenoh_router import MIDDLES, ZenohRouter
 
+from gossamer.agents.config.settings import Neighbor
 from gossamer.agents.round.transport import Deliver, Transport
 from gossamer.agents.transports.conformance import check
 from gossamer.agents.transports.faulty import Faulty
@@ -72,6 +77,35 @@ def test_tls_conforms(tmp_path: Path) -> None:
     check_all([TlsTransport(s) for s in fleet(NETWORK, certificates=certificates)])
 
 
+def test_agents_that_cannot_be_reached_conform(tmp_path: Path) -> None:
+    """Whatever their numbers: 0 and 2 of the ring connect to both neighbors, and do not listen."""
+    behind = hidden(fleet(NETWORK, certificates=make_certificates(tmp_path / "ca", 4)), (0, 2))
+    check_all([TlsTransport(s) for s in behind])
+    with pytest.raises(
+        InvalidInput, match="neighbors must be reachable if this agent is not and there is no broker"
+    ):
+        replace(behind[0], neighbors=(Neighbor(1, reachable=False),))
+    with pytest.raises(
+        InvalidInput, match=r"must have an endpoint, because agent0 connects to them, but agent1 has none"
+    ):
+        TlsTransport(replace(behind[0], neighbors=(Neighbor(1),)))
+
+
+@pytest.mark.parametrize("ids", [range(4), (1, 2, 3)], ids=["all", "mixed"])
+@pytest.mark.parametrize("middle", MIDDLES)
+def test_agents_behind_a_broker_conform(
+    tmp_path: Path, middle: Callable[[Path], Mosquitto | ZenohRouter], ids: Sequence[int]
+) -> None:
+    """All edges through the broker or router, or two of four."""
+    broker = middle(tmp_path)
+    try:
+        settings = fleet(NETWORK, certificates=make_certificates(tmp_path / "ca", 4))
+        check_all([TlsTransport(s) for s in hidden(settings, ids, broker.address("site"))])
+    finally:
+        broker.stop()
+
+
+@pytest.mark.slow
 def test_mpi_conforms(tmp_path: Path) -> None:
     program = tmp_path / "rank.py"
     program.write_text(
@@ -97,6 +131,7 @@ def test_mpi_conforms(tmp_path: Path) -> None:
     assert done.stdout.count("conforms") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["twice", "sender", "deadline"])
 def test_the_check_notices(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transport that duplicates, misattributes or ignores deadlines does not conform."""
@@ -197,7 +232,7 @@ def test_a_transport_says_what_is_missing(tmp_path: Path) -> None:
     settings = fleet(Network.path(2))[1]
     with pytest.raises(InvalidInput, match="endpoint"):
         TlsTransport(settings.with_(endpoint=""))
-    with pytest.raises(InvalidInput, match=r"neighbors must have an endpoint .*\[0\] have none"):
+    with pytest.raises(InvalidInput, match=r"neighbors must have an endpoint .*agent0 has none"):
         TlsTransport(settings.with_(neighbors=(settings.neighbors[0].__class__(0, 0.5),)))
     transport = TlsTransport(fleet(Network.path(2), certificates=tmp_path)[0])
     with pytest.raises(InvalidInput, match=r"tls.authority must be a readable PEM file, but there is no"):

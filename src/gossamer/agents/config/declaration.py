@@ -40,6 +40,10 @@ _COLUMNS = 110
 _TOML = {"int": "integer", "bool": "boolean", "str": "string", "tuple": "array", "list": "array"}
 
 
+class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of fleet.toml; fields that it does not have are refused by name."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Declaration:
     """The declaration of one setting.

@@ -14,10 +14,14 @@ else:
     msgspec = require("msgspec", "agents")
 
 
+NOWHERE = "unreachable.invalid"
+"""The host in the certificate of an agent without an endpoint."""
+
+
 class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One agent as the others see it."""
 
-    id: Annotated[int, Declaration("The agent's number, for good.", live=False)]
+    id: Annotated[int, Declaration("The agent's number, which never changes.", live=False)]
     name: Annotated[str, Declaration("What people, files and the command line call it.")]
     endpoint: Annotated[
         str,
@@ -26,7 +30,15 @@ class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             check=check_endpoint,
             live=False,
         ),
-    ]
+    ] = ""
+    reachable: Annotated[
+        bool,
+        Declaration(
+            "Whether others can connect to it. If not (behind NAT), it has no endpoint and connects to its neighbors, "
+            "which must be reachable.",
+            live=False,
+        ),
+    ] = True
     common_name: Annotated[
         str, Declaration("Common name of its certificate, NAME@EPOCH; if empty, the name itself.")
     ] = ""
@@ -38,8 +50,13 @@ class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def host(self) -> str:
-        """The host of its endpoint, for which its certificate is issued."""
+        """The host of its endpoint; empty if it has none."""
         return self.endpoint.rpartition(":")[0].strip("[]")
+
+    @property
+    def certified_host(self) -> str:
+        """The host for which its certificate is issued."""
+        return self.host or NOWHERE
 
 
 class Edge(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

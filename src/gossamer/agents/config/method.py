@@ -14,8 +14,8 @@ from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method
 from gossamer.methods.loading import build, load_class, parameters
+from gossamer.methods.method import Method
 
 
 def method_table(method: Method | str, facts: SpectralFacts) -> MethodTable:
@@ -46,7 +46,7 @@ def is_file(table: MethodTable) -> bool:
 
 
 def build_method(table: MethodTable, directory: Path | None = None) -> Method:
-    """The method itself; a file is looked for in `directory`, where fleet.toml is."""
+    """Return the method itself; a file is looked up in `directory`, the folder of fleet.toml."""
     known: list[str] = []
     try:
         if is_file(table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2s
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +13,14 @@ import numpy as np
 from gossamer import checks
 from gossamer.agents.config.declaration import Declaration, check, documented, settings_of
 from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.privacy import check_privacy, noise_of
 from gossamer.agents.config.tables import AUTO as AUTO
 from gossamer.agents.config.tables import Member, StatisticSettings, in_file
 from gossamer.agents.config.values import check_endpoint as check_endpoint
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method
+from gossamer.methods.method import Method
 
 OPERATOR = "operator"
 """The common name of the operator's certificate, with which agents can be asked and told about rosters."""
@@ -59,6 +61,8 @@ class Neighbor:
         Common name of the neighbor's certificate; by default "agent<id>".
     degree : int
         Number of its neighbors in the roster; 0 if unknown.
+    reachable : bool
+        Whether others can connect to it.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Neighbor:
     endpoint: str = ""
     name: str = ""
     degree: int = 0
+    reachable: bool = True
 
     def __post_init__(self) -> None:
         checks.whole_number("neighbor id", self.id, least=0)
@@ -189,6 +194,14 @@ class AgentSettings(StatisticSettings):
     weighting: str = in_file("observations.weighting")
     range: tuple[tuple[float, float], ...] = in_file("observations.range")
     outside: str = in_file("observations.outside")
+    mask: tuple[float, ...] = in_file("privacy.mask", ())
+    refresh: bool = in_file("privacy.refresh")
+    least_neighbors: int = in_file("privacy.least_neighbors")
+    noise: tuple[float, ...] = in_file("privacy.noise", ())
+    epsilon: float = in_file("privacy.epsilon")
+    delta: float = in_file("privacy.delta")
+    change: tuple[float, ...] = in_file("privacy.change", ())
+    honest: int = in_file("privacy.honest")
     members: Annotated[int, Declaration("Number of agents in the fleet; 0 if unknown.", least=0)] = 0
     former: Annotated[int, Declaration("Number of agents that have left the fleet.")] = 0
     timeout: float | str = in_file("rounds.timeout")
@@ -208,6 +221,8 @@ class AgentSettings(StatisticSettings):
         ""
     )
     endpoint: str = in_file("agents.endpoint", "")
+    reachable: bool = in_file("agents.reachable")
+    broker: str = in_file("transport.broker")
     listen: str = in_file("agents.listen")
     tls: Annotated[Tls | None, Declaration("Certificate files; None means plaintext, with a warning.")] = None
     limits: Annotated[Limits, Declaration("Limits on messages from neighbors.")] = field(
@@ -244,6 +259,8 @@ class AgentSettings(StatisticSettings):
         object.__setattr__(self, "bins", tuple(float(edge) for edge in self.bins))
         check(self)
         object.__setattr__(self, "range", _pairs(self.range, self.dimension))
+        for name in ("mask", "noise", "change"):
+            object.__setattr__(self, name, _scales(name, getattr(self, name), self.dimension))
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
         if self.store is not None:
@@ -251,6 +268,7 @@ class AgentSettings(StatisticSettings):
         self._check_neighbors()
         self._check_statistics()
         self._check_model()
+        check_privacy(self)
         if self.timeout != AUTO and self.death <= float(self.timeout):
             raise InvalidInput(
                 parameter="death",
@@ -264,15 +282,32 @@ class AgentSettings(StatisticSettings):
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
                 parameter="neighbors",
-                required=f"different agents other than agent {self.id}",
-                got=str(sorted(ids)),
+                required=f"different agents other than {self.label}",
+                got=", ".join(sorted(n.label for n in self.neighbors)),
             )
         if 0 < self.members <= len(ids):
             raise InvalidInput(
                 f"must count this agent and its {len(ids)} neighbors at least, got {self.members}",
                 parameter="members",
             )
+        both = [n.label for n in self.neighbors if self.relayed(n)]
+        if both and not self.broker:
+            raise InvalidInput(
+                f"must be reachable if this agent is not and there is no broker, but {both[0]} is not",
+                parameter="neighbors",
+            )
         self._check_weights()
+
+    def calls(self, neighbor: Neighbor) -> bool:
+        """Whether this agent opens the connection to a neighbor.
+
+        That is the end that cannot be reached; if both can be, the one with the larger number.
+        """
+        return neighbor.id < self.id if self.reachable == neighbor.reachable else neighbor.reachable
+
+    def relayed(self, neighbor: Neighbor) -> bool:
+        """Whether the connection to a neighbor needs the broker."""
+        return not (self.reachable or neighbor.reachable)
 
     def _check_statistics(self) -> None:
         """Check statistics that need others, or that exclude a method that forgets."""
@@ -309,7 +344,7 @@ class AgentSettings(StatisticSettings):
             return
         if isinstance(self.facts, UnknownFacts) and total > 1 + 1e-9:
             raise InvalidInput(
-                f"the weights of agent {self.id}'s edges must add up to at most 1, as Metropolis weights do, "
+                f"the weights of {self.label}'s edges must add up to at most 1, as Metropolis weights do, "
                 f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
             )
 
@@ -326,10 +361,15 @@ class AgentSettings(StatisticSettings):
         extra = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(self, name)]
         if extra or getattr(self.method, "gain", None):
             raise InvalidInput(
-                "needs all rows, and nothing beside them, in plain averages; leave out "
+                "needs all rows, and nothing else, in plain averages; leave out "
                 f"{', '.join(extra) or 'the gain or window'}",
                 parameter="model",
             )
+
+    @cached_property
+    def noise_scale(self) -> tuple[float, ...]:
+        """Standard deviation of the noise that the agent adds to its level, by component; empty if there is none."""
+        return noise_of(self)
 
     @property
     def fingerprint(self) -> bytes:
@@ -379,6 +419,20 @@ def _pairs(range: object, dimension: int) -> tuple[tuple[float, float], ...]:
             got=repr(range),
         )
     return tuple((low, high) for low, high in np.broadcast_to(pairs, (dimension, 2)).tolist())
+
+
+def _scales(name: str, given: object, dimension: int) -> tuple[float, ...]:
+    """Standard deviations of masks or noise, or sizes of changes, by component of an observation; empty if zero."""
+    scales = np.atleast_1d(np.asarray(given, dtype=float))
+    if not scales.any():
+        return ()
+    if scales.size not in (1, dimension):
+        raise InvalidInput(
+            parameter=name,
+            required=f"one number, or one for each of the {dimension} component(s)",
+            got=f"{scales.size} numbers",
+        )
+    return tuple(np.broadcast_to(scales, dimension).tolist())
 
 
 def agent_name(agent: int) -> str:

@@ -8,8 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declaration, Declared, like, settings_of
+from gossamer.agents.config.declaration import (
+    REQUIRED,
+    SECONDS,
+    Declaration,
+    Declared,
+    FileTable,
+    like,
+    settings_of,
+)
 from gossamer.agents.config.members import Edge, Left, RosterMember
+from gossamer.agents.config.privacy import PrivacyTable as PrivacyTable
 from gossamer.agents.config.values import check_endpoint, check_increasing, check_word
 from gossamer.agents.config.values import duration as duration
 from gossamer.errors import require
@@ -30,10 +39,6 @@ LEVELS = ("debug", "info", "warning", "error")
 
 ENDS = ("fail", "restart", "stop")
 """What to do if a command that is a source ends without an error; the first is the default."""
-
-
-class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of fleet.toml; fields that it does not have are refused by name."""
 
 
 class MethodTable(FileTable, frozen=True, kw_only=True):
@@ -110,11 +115,7 @@ class StatisticsTable(FileTable, frozen=True, kw_only=True):
         bool, Declaration("Whether to learn the variance of an observation across the fleet.", agreed=2)
     ] = False
     covariance: Annotated[
-        bool,
-        Declaration(
-            "Whether to learn the covariances of an observation's components as well; needs variance.",
-            agreed=3,
-        ),
+        bool, Declaration("Whether to learn the covariances of components as well; needs variance.", agreed=3)
     ] = False
     bins: Annotated[
         tuple[float, ...],
@@ -294,6 +295,20 @@ class WireTable(FileTable, frozen=True, kw_only=True):
     ] = 1_000_000
 
 
+class TransportTable(FileTable, frozen=True, kw_only=True):
+    """How messages travel between agents: by direct connections, except where a broker is needed."""
+
+    broker: Annotated[
+        str,
+        Declaration(
+            'An MQTT broker, such as "mqtt://broker.lan/gossamer", or a Zenoh router, such as "zenoh://router.lan", '
+            "that carries the connections between two agents if neither is reachable, end to end encrypted; its files "
+            "are relative to the certificates.",
+            live=False,
+        ),
+    ] = ""
+
+
 class LoggingTable(FileTable, frozen=True, kw_only=True):
     """What the agents write. After a change here, or of pace and timeouts, send SIGHUP to make an agent reload."""
 
@@ -328,11 +343,19 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     source: Annotated[
         str,
         Declaration(
-            'Source of its observations: "-" for standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", or '
-            '"sim:MEAN,STD,SEED" for a simulated sensor.',
+            'Source of its observations: "-" for standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", '
+            '"sim:MEAN,STD,SEED" for a simulated sensor, or a URL (`gossamer sources` lists all kinds).',
             live=False,
         ),
     ] = "-"
+    sinks: Annotated[
+        tuple[str, ...],
+        Declaration(
+            "URLs where it publishes its answers (`gossamer sources` lists all kinds); {name} and {fleet} stand for "
+            "its name and that of the fleet.",
+            live=False,
+        ),
+    ] = ()
     end: Annotated[
         str,
         Declaration(
@@ -398,8 +421,10 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     observations: ObservationsTable = ObservationsTable()
     statistics: StatisticsTable = StatisticsTable()
     model: ModelTable = ModelTable()
+    privacy: PrivacyTable = PrivacyTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
+    transport: TransportTable = TransportTable()
     logging: LoggingTable = LoggingTable()
 
     def check_values(self) -> None:
@@ -413,9 +438,9 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 declared.check(f"agents[{k}].{name}", getattr(member, name))
 
     def values(self, kind: type, member: Member | None = None) -> dict[str, Any]:
-        """What the file says of the fields of a dataclass of settings, with times in seconds.
+        """Return the file's values for the fields of a dataclass of settings, with times in seconds.
 
-        With `member`, what its row says; otherwise what is the same for all agents.
+        With `member`, these are the values in its row; otherwise the values that all agents share.
         """
         values = {}
         for name, declared in settings_of(kind).items():
@@ -437,17 +462,12 @@ TABLES: dict[str, type[FileTable]] = {
 """The tables of fleet.toml, in its order."""
 
 
-def _settings() -> dict[str, Declared]:
-    parts = {"": FleetFile, **ROWS, **TABLES}
-    named = {
-        f"{table}.{name}" if table else name: declared
-        for table, kind in parts.items()
-        for name, declared in settings_of(kind).items()
-    }
-    return {key: replace(declared, key=key) for key, declared in named.items()}
-
-
-SETTINGS = _settings()
+SETTINGS: dict[str, Declared] = {
+    key: replace(declared, key=key)
+    for table, kind in {"": FleetFile, **ROWS, **TABLES}.items()
+    for name, declared in settings_of(kind).items()
+    for key in [f"{table}.{name}" if table else name]
+}
 """Every setting of fleet.toml by its key, such as "rounds.every"."""
 
 

@@ -104,8 +104,11 @@ def _row(entry: Any) -> Any:
     """Return an agent, an edge or a former agent as in the file, without fields that are not set."""
     if isinstance(entry, Edge):
         return [entry.a, entry.b, entry.weight] if entry.weight else [entry.a, entry.b]
+    fields = settings_of(entry.__class__)
     return {
-        name: _listed(value) for name, value in msgspec.structs.asdict(entry).items() if value not in ("", ())
+        name: _listed(value)
+        for name, value in msgspec.structs.asdict(entry).items()
+        if value not in ("", ()) and not (value is True and fields[name].default is True)
     }
 
 

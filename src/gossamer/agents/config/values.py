@@ -1,4 +1,4 @@
-"""Values of fleet.toml with a special format: times, endpoints, words and edges of bins.
+"""Values of fleet.toml with a special format: times, endpoints, words, standard deviations and edges of bins.
 
 Help pages of the command line load this module: it must not load NumPy.
 """
@@ -38,8 +38,23 @@ def check_endpoint(name: str, value: str) -> None:
 
 def check_word(name: str, value: str) -> None:
     """Raise for a name that cannot be part of an address."""
-    if not value or not all(ch.isalnum() or ch in "-_" for ch in value):
-        raise InvalidInput(parameter=name, required="a word of letters, digits, - and _", got=repr(value))
+    if not 1 <= len(value) <= 64 or not all(ch.isalnum() or ch in "-_" for ch in value):
+        raise InvalidInput(
+            parameter=name, required="a word of 1 to 64 letters, digits, - and _", got=repr(value[:80])
+        )
+
+
+def check_scales(name: str, value: Any) -> None:
+    """Raise unless `value` can be the standard deviations of masks or noise, or the sizes of changes."""
+    several = isinstance(value, tuple | list)
+    numbers = value if several else (value,)
+    real = all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers)
+    if not real or not all(0.0 <= number < math.inf for number in numbers) or (several and 0.0 in numbers):
+        raise InvalidInput(
+            parameter=name,
+            required="a number of at least 0, or one above 0 per component",
+            got=repr(value),
+        )
 
 
 def check_increasing(name: str, value: Any) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from gossamer.agents import files
 from gossamer.agents.config.tables import Member, duration
+from gossamer.agents.config.urls import Url
 from gossamer.agents.fleet.fork_server import ForkServer
 from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.logs import tail
@@ -99,9 +100,8 @@ class LocalFleet:
         self._claims: dict[int, int] = {}  # locks held for agents that are not started yet
         self._children = {member.id: _Child(member) for member in self.members}
         self._fork_server: ForkServer | None = None
-        if options.get("source") == "-" or (
-            options.get("source") is None and any(member.source == "-" for member in self.members)
-        ):
+        given = options.get("source")
+        if any(Url(given or member.source).kind == "-" for member in self.members):
             raise InvalidInput(
                 "must not be - (standard input) if one process starts many agents; give another "
                 "source, set one in fleet.toml, or run every agent with `gossamer agent`",

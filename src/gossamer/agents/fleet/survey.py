@@ -14,16 +14,16 @@ from typing import Any
 
 from gossamer.agents.config.settings import check_endpoint
 from gossamer.agents.config.tables import Member
-from gossamer.agents.host.status import AgentStatus, Status, read_status
+from gossamer.agents.host.status import LONGEST, AgentStatus, Status, read_status
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.text import printable
 from gossamer.errors import GossamerError
 
-_AT_ONCE = 32
+_AT_ONCE = 128
 """Agents that are asked at the same time."""
 
-_LONGEST = 4_000_000
-"""Largest answer in bytes; an agent with a thousand neighbors sends a tenth of it."""
+_IN_ALL = 5
+"""All agents together are given this many times as long as one."""
 
 SPEAKING = ("running", "degraded", "alone")
 """States of an agent whose status is current; if its status file is on this machine, no other source knows more."""
@@ -55,6 +55,8 @@ def survey(
         by_name = {member.name: member for member in fleet.agents}
         answers = [
             replace(answer, member=by_name.get(answer.details.get("name", ""), answer.member))
+            if answer.member.id < 0  # at an address that fleet.toml does not have
+            else answer
             for answer in _ask_all(remote, timeout)
         ]
     for answer in answers:
@@ -74,10 +76,16 @@ def ask(member: Member, timeout: float = 2.0) -> AgentStatus:
 
 
 def _ask_all(members: Sequence[Member], timeout: float) -> list[AgentStatus]:
-    """Ask agents, several at a time; each has `timeout` seconds in all, whatever it waits for."""
+    """Ask agents, many at a time; each has `timeout` seconds in all, whatever it waits for."""
     answers: list[AgentStatus] = []
+    last = time.monotonic() + _IN_ALL * timeout
     for start in range(0, len(members), _AT_ONCE):
         group, deadline = members[start : start + _AT_ONCE], time.monotonic() + timeout
+        if deadline > last and start:
+            answers += [
+                _unreachable(m, "not asked, because too many did not answer") for m in members[start:]
+            ]
+            break
         waiting = [(member, _ask_in_thread(member, deadline)) for member in group]
         for member, queue in waiting:
             try:
@@ -114,13 +122,13 @@ def _get(address: str, deadline: float) -> bytes:
     content = bytearray()
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_left(deadline)) as connection:
         connection.sendall(f"GET /status HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
-        while len(content) <= _LONGEST:
+        while len(content) <= LONGEST:
             connection.settimeout(_left(deadline))
             if not (piece := connection.recv(1 << 16)):
                 break
             content += piece
         else:
-            raise GossamerError(f"the answer is longer than {_LONGEST:,} bytes")
+            raise GossamerError(f"the answer is longer than {LONGEST:,} bytes")
     head, _, body = content.partition(b"\r\n\r\n")
     version, _, answer = head.partition(b"\r\n")[0].partition(b" ")
     if not version.startswith(b"HTTP/1."):

@@ -47,7 +47,7 @@ class Terminal:
         That happens to a background job whose shell had ended before: no process is left to send the signal. Call this
         regularly from the thread that handles SIGHUP, so that a pending signal is handled between two calls.
         """
-        self._quiet = self._quiet + 1 if self.gone and not _exists(os.getsid(0)) else 0
+        self._quiet = self._quiet + 1 if self.gone and not process_exists(os.getsid(0)) else 0
         if self._quiet > 1:
             self.close()
 
@@ -58,7 +58,8 @@ class Terminal:
             self.descriptor = None
 
 
-def _exists(process: int) -> bool:
+def process_exists(process: int) -> bool:
+    """Whether there is a process with this number, of whatever user."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

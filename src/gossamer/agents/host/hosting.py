@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings, check_endpoint
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.reloading import LOOK_EVERY, Reloader
-from gossamer.agents.host.status import STATUS, StatusFile, StatusReport
+from gossamer.agents.host.status import STATUS, StatusFile, StatusReport, estimate_line
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.snapshot import Snapshot
@@ -39,6 +39,9 @@ from gossamer.errors import GossamerError, InvalidInput, OutputError
 log = logging.getLogger("gossamer.agents.host.process")
 
 Report = Callable[[Snapshot], None]
+
+_LAST_ANSWER = 0.5
+"""Seconds that a sink has for its last answer when the agent stops."""
 
 
 class Hosted:
@@ -91,6 +94,7 @@ class Hosted:
             self.source: AnySource = (
                 reloader.source() if source is None else as_source(source, reloader.dimension)
             )
+            self._publishers = reloader.publishers()
             self.agent = agent = Agent(settings, source=self.source, transport=self._transport(settings))
         except BaseException:
             self._stack.close()
@@ -120,6 +124,8 @@ class Hosted:
         except BaseException as error:
             await self.__aexit__(type(error), error, None)
             raise
+        for publisher in self._publishers:
+            publisher.open()
         self._task = asyncio.create_task(self._keep())
         return self.agent
 
@@ -131,6 +137,8 @@ class Hosted:
             self._task.cancel()
             [result] = await asyncio.gather(self._task, return_exceptions=True)
             failure = None if isinstance(result, asyncio.CancelledError) else result
+        for publisher in self._publishers:
+            await asyncio.to_thread(publisher.close, _LAST_ANSWER)
         try:
             await self.agent.__aexit__(kind, error or failure, trace)
         finally:
@@ -162,12 +170,23 @@ class Hosted:
                         self._report(snapshot)
                         report_due = _next(report_due, reloader.every(), now)
                     dues.append(report_due)
+                dues += self._publish(snapshot, now)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.ended.wait(), max(min(dues) - time.monotonic(), 0.001))
                     await asyncio.to_thread(self.agent.halt)  # it was removed from the fleet
                 now = time.monotonic()
         finally:
             self.ended.set()
+
+    def _publish(self, snapshot: Snapshot, now: float) -> list[float]:
+        """Offer the answer to the sinks; return when they want the next one."""
+        for k, publisher in enumerate(self._publishers):
+            if now >= publisher.due:
+                line = estimate_line(snapshot, self.name, self.source)
+                fleet = self.agent.settings.fleet
+                publisher.offer({**line, "fleet": fleet, "age": snapshot.age}, now)
+            self._concern(f"sink {k}", publisher.failing, logged=True)
+        return [publisher.due for publisher in self._publishers]
 
     # -- looking -------------------------------------------------------------------------------------------
 
@@ -207,7 +226,9 @@ class Hosted:
             restarts=self.options.restarts,
         )
         try:
-            self._stack.callback(serve(collector, self._status_now, *address))
+            me = self.reloader.me
+            names = [endpoint.rpartition(":")[0] for endpoint in (me.metrics, me.endpoint)]
+            self._stack.callback(serve(collector, self._status_now, *address, names))
             self._metrics_due = False
             self._concern("metrics", "")
         except AddressMissing as error:
@@ -217,15 +238,17 @@ class Hosted:
     def _status_now(self) -> str:
         return self._status_report.content(self.agent.snapshot)
 
-    def _concern(self, subject: str, text: str) -> None:
-        """Degrade the agent while `text` is not empty, and log the change."""
+    def _concern(self, subject: str, text: str, *, logged: bool = False) -> None:
+        """Degrade the agent while `text` is not empty, and log the change, unless it is `logged` already."""
         if text == self.agent.concerns.get(subject, ""):
             return
+        before = self.agent.concerns.pop(subject, "")
         if text:
-            log.warning("%s", text)
             self.agent.concerns[subject] = text
-        else:
-            log.info("no longer: %s", self.agent.concerns.pop(subject))
+        if not logged and text:
+            log.warning("%s", text)
+        elif not logged:
+            log.info("no longer: %s", before)
 
     def _metrics_address(self) -> tuple[int, str] | None:
         """Port and host of the metrics, from the options or from fleet.toml; None if there are none."""
@@ -254,6 +277,7 @@ async def joined(
     metrics: bool | str = False,
     status: bool = False,
     insecure: bool = False,
+    sinks: Sequence[str] = (),
 ) -> AsyncIterator[Agent]:
     """Run an agent of a fleet inside an asyncio program; `running` does the same for other programs.
 
@@ -275,6 +299,8 @@ async def joined(
         Whether to write a status file next to fleet.toml, for `gossamer fleet status` and the fleet's page.
     insecure : bool
         Use plaintext, without certificates; only for tests.
+    sinks : sequence of str
+        URLs where to publish its answers, such as "mqtt://broker".
 
     Examples
     --------
@@ -299,6 +325,7 @@ async def joined(
         metrics_host=host.strip("[]") or None,
         status=status,
         insecure=insecure,
+        sinks=tuple(sinks),
     )
     if isinstance(metrics, str):
         check_endpoint("metrics", metrics)

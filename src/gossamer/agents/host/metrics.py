@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gossamer.agents.statistics.base import LabeledValues, Membership
+from gossamer.agents.statistics.statistic import LabeledValues, Membership
 from gossamer.errors import GossamerError, require
 from gossamer.fingerprint import full_version
 

@@ -19,6 +19,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fleet     path of fleet.toml
     agent     the agent's number or name
     source    source of its observations
+    sinks     addresses where it publishes its answers
     end       what to do when its command ends without an error
     every     seconds between rounds; 0 is as fast as the neighbors answer
     store     directory of the store; without one, nothing survives a crash
@@ -39,6 +40,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fleet: str
     agent: str
     source: str | None = None
+    sinks: tuple[str, ...] | None = None
     end: str | None = None
     every: float | None = None
     store: str | None = None

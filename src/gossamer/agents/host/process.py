@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.urls import Url
 from gossamer.agents.host import logs
 from gossamer.agents.host.hangup import Terminal
 from gossamer.agents.host.hosting import Hosted
@@ -105,7 +106,7 @@ async def run(
     fleet = fleet or Fleet.read(Path(options.fleet), load=True)
     me = fleet.member(options.agent)
     logs.set_agent(me.name)
-    if options.guarded and (options.source or me.source) == "-":
+    if options.guarded and Url(options.source or me.source).kind == "-":
         raise InvalidInput(
             "must not be - (standard input) for an agent that another process started; choose another",
             parameter="source",

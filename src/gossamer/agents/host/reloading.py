@@ -31,6 +31,7 @@ from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.renewal import RENEW, Renewal
 from gossamer.agents.membership.roster import Roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, HELD, TAKE_BACK
+from gossamer.agents.sinks.publishing import Publisher
 from gossamer.agents.sources.kinds import AnySource
 from gossamer.agents.transports.calling import ask
 from gossamer.errors import GossamerError, InvalidInput, OutputError
@@ -77,7 +78,12 @@ class Reloader:
 
     def source(self) -> AnySource:
         """The agent's source of observations."""
-        return self._fleet.source(self.me.id, self._options.source, self._options.end)
+        options = self._options
+        return self._fleet.source(self.me.id, options.source, options.end, self._path.parent)
+
+    def publishers(self) -> list[Publisher]:
+        """What publishes the agent's answers."""
+        return self._fleet.publishers(self.me.id, self._options.sinks, self._path.parent)
 
     # -- settings -------------------------------------------------------------------------------------------
 
@@ -134,9 +140,9 @@ class Reloader:
         return duration("rounds.stop_timeout", self._fleet.rounds.stop_timeout)
 
     def begin_with(self, stored: bytes) -> None:
-        """Begin with the roster of the agent's store if it is newer than that of its files.
+        """Start with the roster of the agent's store if it is newer than that of its files.
 
-        Files may be those of a backup or of an image that never changes. Raises InvalidInput if the agent was removed.
+        The files may be from a backup or an immutable image. Raises InvalidInput if the agent was removed.
         """
         if not stored or stored == self._signed:
             return
@@ -172,7 +178,7 @@ class Reloader:
             logs.reopen()
             self.reopen()
             fleet = Fleet.read(self._path, load=True)
-        except Exception as error:  # whatever is wrong with the files, the agent must go on
+        except Exception as error:  # whatever is wrong with the files, the agent must continue
             log.error("the new fleet.toml is invalid, so the old settings stay: %s", error)
             return
         if fleet.epoch > self._fleet.epoch:
@@ -335,7 +341,7 @@ class Reloader:
         """Ask the next member for its roster, by its certificate."""
         member = next(self._others, None)
         if member is None:
-            self._others = iter([member for member in self._fleet.agents if member.id != self.me.id])
+            self._others = iter([m for m in self._fleet.agents if m.id != self.me.id and m.reachable])
             return
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         self._ask_in_thread(self._ask, contact)

@@ -16,15 +16,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from gossamer.agents import files
 from gossamer.agents.config.settings import LARGEST_COUNT
 from gossamer.agents.config.tables import Member
+from gossamer.agents.host.hangup import process_exists
 from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.round.wire import Reason
 from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.statistics.base import Membership, number, shown
+from gossamer.agents.statistics.statistic import Membership, number, shown
 from gossamer.agents.text import all_printable
 from gossamer.errors import InvalidInput, require
 from gossamer.fingerprint import full_version
@@ -42,7 +44,13 @@ STATUS = "status"
 STALE = 2.0
 """Seconds beyond twice its period after which a status file is old."""
 
+_SKEW = 3600.0
+"""Seconds by which a status file may be ahead of the clock, which may have been set back."""
+
 _OFTEN, _SELDOM = 0.5, 5.0
+
+LONGEST = 4_000_000
+"""Largest status in bytes; an agent with a thousand neighbors writes a tenth of it."""
 
 _HARMLESS = ("late", "stale")
 """Reasons for which an honest neighbor's message may be dropped; any other deserves attention."""
@@ -112,7 +120,7 @@ def cadence(pace: float | None) -> float:
 
 
 def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, object]:
-    """What an agent prints on standard output: its answer, and how good it is."""
+    """The line that an agent prints on standard output: its answer and accuracy."""
     line: dict[str, object] = {
         "time": datetime.fromtimestamp(snapshot.time, UTC).isoformat(timespec="milliseconds"),
         "agent": snapshot.agent,
@@ -138,7 +146,7 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
 def status_line(
     snapshot: Snapshot, name: str, source: AnySource, certificate_end: datetime | None = None
 ) -> dict[str, object]:
-    """The status of an agent: its estimate, and what an operator needs to know."""
+    """The status of an agent: its estimate, and the facts that an operator needs."""
     return {
         **estimate_line(snapshot, name, source),
         "at": snapshot.time,
@@ -178,12 +186,15 @@ def largest(values: list[float]) -> float | None:
 
 Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+ProcessNumber = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Period = Annotated[float, msgspec.Meta(gt=0, le=60)]
+Names = Annotated[list[str], msgspec.Meta(max_length=1000)]
 Component = Number | None
 """None: not known yet."""
 
 
 class NeighborStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent says of a neighbor (see `NeighborView`)."""
+    """An agent's report on a neighbor (see `NeighborView`)."""
 
     state: str = ""
     distance: Number | None = None
@@ -197,11 +208,11 @@ class NeighborStatus(msgspec.Struct, frozen=True, kw_only=True):
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The status of an agent, as its file and /status give it (`docs/reference/status.md`).
 
-    The statistics of a fleet add keys of their own, which are not checked.
+    The statistics of a fleet add keys of their own, of which only the texts are checked.
     """
 
     at: Number
-    state: str
+    state: Literal["running", "degraded", "stopped"]
     rounds: Count
     samples: Count
     estimate: Component | list[Component]
@@ -211,23 +222,23 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     sent: Count
     received: Count
     lost: Count
-    rejected: dict[str, Count]
+    rejected: dict[Reason, Count]
     problem: str
     neighbors: dict[str, NeighborStatus] = msgspec.field(default_factory=dict)
-    coefficients: list[str] = msgspec.field(default_factory=list)
+    coefficients: Names = msgspec.field(default_factory=list)
     name: str = ""
     settled: bool = True
     epoch: Count = 0
     restarts: Count = 0
     certificate_expires: Number | None = None
-    pid: Count = 0
-    every: Number = _OFTEN
+    pid: ProcessNumber = 0
+    every: Period = _OFTEN
 
     @classmethod
     def parse(cls, content: bytes) -> tuple[Status, dict[str, Any]]:
         """The status in JSON text, and everything that the text says; raises InvalidInput for any other content."""
         try:
-            details = all_printable(json.loads(content))
+            details = all_printable(msgspec.json.decode(content))  # which refuses NaN and infinities
             return msgspec.convert(details, cls), details
         except (ValueError, RecursionError) as error:  # of which msgspec's errors are a kind
             raise InvalidInput(f"not the status of an agent ({error})") from None
@@ -308,7 +319,8 @@ def read_status(fleet: Fleet, directory: Path, now: float | None = None) -> list
 
 def _read(member: Member, path: Path, now: float | None) -> AgentStatus:
     try:
-        status, details = Status.parse(path.read_bytes())
+        with files.open_regular(path) as file:
+            status, details = Status.parse(file.read(LONGEST + 1))
     except FileNotFoundError:
         return AgentStatus(member, "unknown")
     except (OSError, InvalidInput) as error:
@@ -317,20 +329,11 @@ def _read(member: Member, path: Path, now: float | None) -> AgentStatus:
     agent = AgentStatus.of(member, status, details)
     if agent.state == "stopped":
         return agent
-    if not _exists(status.pid):
+    if not process_exists(status.pid):
         return replace(agent, state="gone")
     age = (time.time() if now is None else now) - status.at
-    return replace(agent, state="silent") if age > STALE + 2 * status.every else agent
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    fresh = -_SKEW <= age <= STALE + 2 * status.every
+    return agent if fresh else replace(agent, state="silent")
 
 
 def _tuple(value: Component | list[Component]) -> tuple[float | None, ...]:

@@ -6,18 +6,21 @@
     /readyz    200 if the agent runs and hears a neighbor, or has none; otherwise 503, with the reason
 
 Anyone may connect, so no client may block the others: a connection has a few seconds, and the number of connections is
-limited. One more closes the oldest, because a proper request takes milliseconds.
+limited. One more closes the oldest, because a proper request takes milliseconds. A page of another site could make a
+browser ask this server under a name that the site lets point here (DNS rebinding), so a Host with a domain must be
+known.
 """
 
 from __future__ import annotations
 
 import errno
+import ipaddress
 import logging
 import select
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -52,9 +55,16 @@ def readiness(now: Snapshot) -> str:
 
 
 def serve(
-    collector: AgentCollector, status: Callable[[], str], port: int, host: str = "127.0.0.1"
+    collector: AgentCollector,
+    status: Callable[[], str],
+    port: int,
+    host: str = "127.0.0.1",
+    names: Iterable[str] = (),
 ) -> Callable[[], None]:
-    """Serve an agent's metrics, status, health and readiness in a thread; return a function that stops it."""
+    """Serve an agent's metrics, status, health and readiness in a thread; return a function that stops it.
+
+    `names` are those, besides the machine's own, under which others ask: addresses and names without a dot always work.
+    """
     from prometheus_client.exposition import choose_encoder
 
     checks.whole_number("metrics_port", port, least=1, most=65535)
@@ -74,7 +84,7 @@ def serve(
         return 404, _PLAIN, b"the paths are /metrics, /status, /healthz and /readyz\n"
 
     try:
-        server = _Server((host, port), answer)
+        server = _Server((host, port), answer, {name.lower() for name in (host, *names)})
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             raise AddressMissing(
@@ -113,9 +123,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(body=False)
 
     def _answer(self, *, body: bool) -> None:
-        status, content_type, content = self.server.answer(
-            self.path.partition("?")[0], self.headers.get("Accept", "")
-        )
+        if all(map(self.server.knows, self.headers.get_all("Host", []))):
+            status, content_type, content = self.server.answer(
+                self.path.partition("?")[0], self.headers.get("Accept", "")
+            )
+        else:
+            status, content_type, content = 403, _PLAIN, b"this agent does not answer under that name\n"
         self.send_response(status)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
@@ -136,13 +149,27 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: tuple[str, int], answer: Callable[[str, str], Answer]) -> None:
+    def __init__(
+        self, address: tuple[str, int], answer: Callable[[str, str], Answer], names: set[str]
+    ) -> None:
         self.answer = answer
+        self._names = names | {socket.gethostname().lower(), socket.getfqdn().lower()}
         self._open: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
         self.address_family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
         self._wake_reader, self._wake_writer = socket.socketpair()
         super().__init__(address, _Handler)  # which closes the server if it fails
+
+    def knows(self, host: str) -> bool:
+        """Whether a Host header names this server: other sites can let only names with a domain point here."""
+        name = host.lower()
+        name = name if name.startswith("[") else name.partition(":")[0]  # without the port
+        if name in self._names or "." not in name:
+            return True
+        try:
+            return ipaddress.ip_address(name).version == 4
+        except ValueError:
+            return False
 
     def run(self) -> None:
         """Answer until `end` is called; unlike `serve_forever`, without waking up twice a second to check."""

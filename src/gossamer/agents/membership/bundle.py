@@ -63,7 +63,9 @@ def targets(fleet: Fleet, port: int = 0) -> list[dict[str, Any]]:
     """
     groups = []
     for member in fleet.agents:
-        address = member.metrics or (f"{member.endpoint.rpartition(':')[0]}:{port}" if port else "")
+        address = member.metrics or (
+            f"{member.endpoint.rpartition(':')[0]}:{port}" if port and member.endpoint else ""
+        )
         if address:
             groups.append({"targets": [address], "labels": {"fleet": fleet.fleet, "member": member.name}})
     if not groups:

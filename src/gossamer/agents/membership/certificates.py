@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gossamer import checks
 from gossamer.agents import files
 from gossamer.agents.config.settings import OPERATOR
 from gossamer.errors import InvalidInput, OutputError, require
@@ -31,6 +32,9 @@ AGENT_DAYS = 90
 
 _CLOCK_SKEW = timedelta(hours=1)
 """Certificates are valid from an hour ago, because the clocks of different machines differ."""
+
+LONGEST_NAME = 53
+"""Most characters of a new agent's name: its later certificates have NAME@EPOCH as common name, of at most 64."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
@@ -186,12 +190,13 @@ class Authority:
         return _pem_of_certificate(certificate)
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, longest: int = 64) -> str:
     """Return `name` if it is valid for an agent, that is, as a common name and as a file name."""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(name) > longest:
         raise InvalidInput(
-            "an agent's name must have 1 to 64 letters, digits, dots, dashes and underscores, "
-            f"and start and end with a letter or a digit, got {name!r}"
+            f"an agent's name must have 1 to {longest} letters, digits, dots, dashes and underscores, "
+            f"and start and end with a letter or a digit, got {checks.brief(name)}"
+            + (f" ({len(name)} characters)" if len(name) > longest else "")
         )
     if name in ("ca", OPERATOR):
         whose = "the operator's" if name == OPERATOR else "the authority's"
@@ -202,18 +207,14 @@ def check_name(name: str) -> str:
 def check_private(path: Path) -> None:
     """Raise if users other than its owner can read a key."""
     try:
-        mode = path.stat().st_mode & 0o777
+        path.stat()
     except OSError as error:
         raise InvalidInput(
             f"the agent needs its private key {path}, which cannot be read ({error.strerror}); "
             "run `gossamer fleet init`, or copy the key to this machine"
         ) from None
     files.check(path.with_name(name) for name in ("ca.pem", f"{path.stem}.pem", path.name))
-    if os.name == "posix" and mode & 0o077:
-        raise InvalidInput(
-            f"the key {path} must be readable only by its owner (mode 0600), got mode {mode:04o}; "
-            f"run: chmod 600 {path}"
-        )
+    files.check_secret(path, "the key")
 
 
 def expires(path: Path) -> datetime:

@@ -21,7 +21,7 @@ from gossamer.agents.config.members import Edge, Left
 from gossamer.agents.config.settings import OPERATOR, Neighbor, Tls, check_endpoint
 from gossamer.agents.config.tables import Member, duration
 from gossamer.agents.config.template import edited_text
-from gossamer.agents.membership.certificates import Authority, expires, write_file
+from gossamer.agents.membership.certificates import LONGEST_NAME, Authority, check_name, expires, write_file
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.roster import Roster, common_name, read_roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, TAKE_BACK
@@ -95,24 +95,27 @@ def add(
     source: str = "-",
     metrics: str = "",
 ) -> Fleet:
-    """The draft with a new agent that is linked to `neighbors`."""
+    """The draft with a new agent that is linked to `neighbors`; without an endpoint, it cannot be reached."""
     if any(member.name == name for member in fleet.agents):
         raise InvalidInput(
             f"must be a new one, but this fleet has an agent {name!r}; choose another, or give that "
             "agent a new certificate with `gossamer fleet replace`",
             parameter="name",
         )
+    check_name(name, LONGEST_NAME)
     ids = [fleet.member(neighbor).id for neighbor in neighbors]
     if not ids or len(set(ids)) < len(ids):
         raise InvalidInput(
             f"must name one or more different agents, got {', '.join(neighbors) or 'none'}",
             parameter="neighbors",
         )
-    check_endpoint("endpoint", endpoint)
+    if endpoint:
+        check_endpoint("endpoint", endpoint)
     new = Member(
         id=_next_id(fleet),
         name=name,
         endpoint=endpoint,
+        reachable=bool(endpoint),
         common_name=common_name(name, fleet.epoch),
         listen=listen,
         source=source,
@@ -147,12 +150,12 @@ def hand_over(path: Path, fleet: Fleet, agent: str) -> tuple[int, ...]:
     death, every = duration("rounds.death", fleet.rounds.death), duration("rounds.every", fleet.rounds.every)
     deadline = time.monotonic() + 2 * max(death, fleet.rounds.silence * every) + _PATIENCE
     while True:
-        told = tell(path, fleet, member.name, HAND_OVER)
+        answer = tell(path, fleet, member.name, HAND_OVER)
         try:
-            said = json.loads(told)
+            said = json.loads(answer)
         except ValueError:
             raise OutputError(
-                f"{member.name} must be able to hand its data over, but it answers {told.decode()!r}; update it, or "
+                f"{member.name} must be able to hand its data over, but it answers {answer.decode()!r}; update it, or "
                 "remove it without keeping its data"
             ) from None
         if said["done"]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.agents import files
 from gossamer.agents.config.members import Edge, RosterMember
 from gossamer.agents.config.method import build_method, is_file, method_table
 from gossamer.agents.config.model import FleetModel
@@ -25,22 +26,26 @@ from gossamer.agents.config.parsing import named_as_in_the_file, parse, table_of
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls
 from gossamer.agents.config.tables import ENDS, FORMAT, FleetFile, Member, MethodTable, ModelTable
 from gossamer.agents.config.template import fleet_text
+from gossamer.agents.config.urls import Place, elsewhere
 from gossamer.agents.config.values import duration
 from gossamer.agents.membership.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.membership.hosts import PORT
 from gossamer.agents.membership.roster import Roster, read_roster, roster_path
 from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.masking import spread_of
 from gossamer.agents.round.wire import Codec
+from gossamer.agents.sinks.kinds import SINKS
+from gossamer.agents.sinks.publishing import Publisher
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.sources.opening import parse_source
+from gossamer.agents.sources.opening import SOURCES, open_source
 from gossamer.agents.statistics.extremes import Extremes
 from gossamer.agents.statistics.models import layout_of, method_of
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method
 from gossamer.methods.ledger import PIECE, ledger_program
+from gossamer.methods.method import Method
 
 if TYPE_CHECKING:
     import msgspec
@@ -79,12 +84,12 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         directory: Path | None = None,
         **parts: Any,
     ) -> Fleet:
-        """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor, or, to
-        learn a model, read rows from standard input.
+        """Make a fleet on `network`; by default all its agents are on this machine.
 
-        `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
-        own is looked for in `directory`. `parts` are the tables of fleet.toml (observations, statistics, model,
-        rounds, wire, logging) as dictionaries, with the fields that should differ from their defaults.
+        They simulate a sensor unless `sources` are given, or read rows from standard input to learn a model. An agent
+        with an empty endpoint cannot be reached: it connects to its neighbors. The default `method` is the local form
+        of Anytime SDA, which needs no spectrum; the file of a custom method is looked up in `directory`. `parts` are
+        tables of fleet.toml (observations, statistics, ...) as dictionaries of the fields that are not the defaults.
         """
         parts = {name: table_of(name, part, cls) for name, part in parts.items()}
         n = network.agents
@@ -100,7 +105,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
             network=network.name,
             method=method,
             agents=[
-                Member(id=i, name=name, endpoint=endpoint, source=source)
+                Member(id=i, name=name, endpoint=endpoint, reachable=bool(endpoint), source=source)
                 for i, (name, endpoint, source) in enumerate(zip(names, endpoints, sources, strict=True))
             ],
             epoch=1,
@@ -112,6 +117,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ):
             made = msgspec.structs.replace(made, edges=weighted)
         made.check(directory, load=True)
+        made.roster.check_new_names()
         return made
 
     def with_(self, **changes: object) -> Fleet:
@@ -127,17 +133,18 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     f"{known} exists already, and a new fleet would lock its agents out; change it by hand or with "
                     "`gossamer fleet add`, `remove`, `link`, `unlink` and `replace`, or choose another directory"
                 )
-        text = fleet_text(self)
+        self.check_values()
+        text = fleet_text(self).encode()
         authority = self.certify(directory)
-        write_file(path, text.encode())
+        write_file(path, text)
         write_file(roster_path(path), self.roster.sign(authority))
         return path
 
     def certify(self, directory: Path) -> Authority:
         """Give every agent and the operator a new certificate, from the existing authority or a new one; return it."""
         where = directory / self.certificates
-        known = (where / "ca.pem").exists()
-        authority = Authority.load(where) if known else Authority.create(where, self.fleet)
+        exists = (where / "ca.pem").exists()
+        authority = Authority.load(where) if exists else Authority.create(where, self.fleet)
         for agent in self.agents:
             self.issue(authority, agent, sync=False)
         authority.issue(OPERATOR, [OPERATOR])
@@ -146,7 +153,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def issue(self, authority: Authority, agent: Member, *, sync: bool = True) -> None:
         """Write a new certificate for one agent."""
-        authority.issue(agent.name, [agent.host], common_name=agent.certified, sync=sync)
+        authority.issue(agent.name, [agent.certified_host], common_name=agent.certified, sync=sync)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -154,9 +161,11 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def read(cls, path: Path, *, load: bool = False) -> Fleet:
         """Read and check a fleet.toml; a mistake is reported with the field it is in.
 
-        If the roster next to it is newer, the members and edges are those of the roster. A method's own file is code,
-        which is imported only with `load`: to look at a fleet is not to run it.
+        If the roster next to it is newer, the members and edges are those of the roster. The file of a custom
+        method is imported only with `load`; then neither it nor fleet.toml may belong to another user.
         """
+        if load:
+            files.check_code(path)
         fleet = parse(path, cls, FORMAT)
         roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
         newer = roster is not None and roster.epoch > fleet.epoch
@@ -173,29 +182,45 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Raise for the first field that cannot be used; a method's own file is checked only with `load`."""
         self._listed().check()
         self.check_values()
+        for k, edge in enumerate(self.edges):
+            one, other = self._by_id[edge.a], self._by_id[edge.b]
+            if not (one.reachable or other.reachable or self.transport.broker):
+                raise InvalidInput(
+                    f"edges[{k}]: {one.name} and {other.name} cannot be neighbors, because neither can be reached "
+                    "(reachable = false); link both to an agent that can be, or give [transport] a broker"
+                )
         known = load or not is_file(self.method)
         method = self.deployed(directory) if known else AnytimeSDA("local")
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
-            if not agent.source.startswith("csv:"):  # whose file need not be on this machine
-                try:
-                    self.source(agent.id)
-                except InvalidInput as error:
-                    parent = f"agents[{k}]" if error.parameter in ("source", "end") else f"agents[{k}].source"
-                    raise error.inside(parent, ("source", "end")) from None
+            self._check_addresses(k, agent)
+        self.roster.check_degrees(self.privacy.least_neighbors if self.privacy.mask else 0)
         if known:
             self._check_method(method)
+
+    def _check_addresses(self, k: int, agent: Member) -> None:
+        """Check the source and the sinks of an agent, as far as this machine can judge them."""
+        try:
+            # A file need not be on this machine, nor a package that opens an address.
+            if not agent.source.startswith("csv:") and not elsewhere(agent.source, SOURCES):
+                self.source(agent.id)
+        except InvalidInput as error:
+            parent = f"agents[{k}]" if error.parameter in ("source", "end") else f"agents[{k}].source"
+            raise error.inside(parent, ("source", "end")) from None
+        try:
+            self.publishers(agent.id, [text for text in agent.sinks if not elsewhere(text, SINKS)])
+        except InvalidInput as error:
+            raise error.inside(f"agents[{k}].sinks") from None
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
         settings = self._settings(self.agents[0], method)
-        program, layout = (
-            ledger_program(method_of(settings), settings.facts, longest=PIECE),
-            layout_of(settings),
-        )
-        Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
+        program = ledger_program(method_of(settings), settings.facts, longest=PIECE)
+        layout = layout_of(settings)
+        masks = spread_of(settings, layout, program)
+        Bounds.of(layout, program, len(self.agents), masks)  # raises if registers cannot be bounded
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
-        needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
+        needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes, masks).longest
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
                 parameter="wire.message_bytes",
@@ -216,7 +241,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
 
     def deployed(self, directory: Path | None = None) -> Method:
-        """The method that the agents run; a file of your own is looked for in `directory`."""
+        """The method that the agents run; the file of a custom method is looked up in `directory`."""
         method, window = build_method(self.method, directory), self.statistics.window
         if not window:
             return method
@@ -232,9 +257,8 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 f"needs anytime-sda without a gain of its own, because it sets the gain, got {method}",
                 parameter="statistics.window",
             )
-        return dataclasses.replace(
-            method, gain=2 / (1 + rounds / every)
-        )  # as many rounds as a moving average
+        # As many rounds as a moving average.
+        return dataclasses.replace(method, gain=2 / (1 + rounds / every))
 
     # -- the network -------------------------------------------------------------------------------
 
@@ -249,7 +273,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
             fleet=self.fleet,
             epoch=self.epoch,
             members=tuple(
-                RosterMember(id=m.id, name=m.name, endpoint=m.endpoint, common_name=m.common_name)
+                RosterMember(**{name: getattr(m, name) for name in RosterMember.__struct_fields__})
                 for m in self.agents
             ),
             edges=tuple(self.edges),
@@ -298,7 +322,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return max(sum(weights.values()) for weights in self.weights.values())
 
     def _facts(self, method: Method) -> SpectralFacts:
-        """What the method has to know of the network: nothing, for the local form with weights that average."""
+        """The facts of the network that the method needs: none for the local form with weights that average."""
         return UnknownFacts() if _is_local(method) and self._heaviest <= 1 + 1e-9 else self.facts
 
     @cached_property
@@ -317,13 +341,30 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def dimension(self) -> int:
-        """How many numbers an observation has; with a model, those of a row."""
+        """Number of components of an observation; with a model, of a row."""
         return len(self.model.covariates) + 1 if self.model.family else self.observations.dimension
 
-    def source(self, agent: int, text: str | None = None, end: str | None = None) -> AnySource:
-        """Where an agent's observations come from; `text` and `end` override its row."""
+    def place(self, agent: int, directory: Path | None = None) -> Place:
+        """Return the facts that an agent's sources and sinks need; `directory` is the folder of fleet.toml."""
         me, covariates = self.member(agent), self.model.covariates if self.model.family else ()
-        return parse_source(text or me.source, self.dimension, agent, covariates, end or me.end or ENDS[0])
+        where = directory or Path()
+        return Place(self.dimension, agent, me.name, self.fleet, covariates, me.end or ENDS[0], where)
+
+    def source(
+        self, agent: int, text: str | None = None, end: str | None = None, directory: Path | None = None
+    ) -> AnySource:
+        """Return the source of an agent's observations; `text` and `end` override its row."""
+        owner = self.place(agent, directory)
+        return open_source(
+            text or self.member(agent).source, dataclasses.replace(owner, end=end or owner.end)
+        )
+
+    def publishers(
+        self, agent: int, texts: Sequence[str] | None = None, directory: Path | None = None
+    ) -> list[Publisher]:
+        """Return the publishers of an agent's answers; `texts` override the sinks of its row."""
+        sinks = self.member(agent).sinks if texts is None else texts
+        return [Publisher(text, self.place(agent, directory)) for text in sinks]
 
     # -- one agent ---------------------------------------------------------------------------------
 
@@ -406,8 +447,8 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 id=me.id,
                 name=me.certified,
                 neighbors=tuple(
-                    Neighbor(j, given[j], members[j].endpoint, members[j].certified, len(weights[j]))
-                    for j in sorted(weights[me.id])
+                    Neighbor(j, given[j], m.endpoint, m.certified, len(weights[j]), m.reachable)
+                    for j, m in ((j, members[j]) for j in sorted(weights[me.id]))
                 ),
                 method=method,
                 facts=self._facts(method),
@@ -424,7 +465,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @cached_property
     def _common(self) -> dict[str, Any]:
-        """The settings that the file gives to all agents alike."""
+        """The settings that the file gives to all agents."""
         settings = self.values(AgentSettings)
         model = FleetModel(**self.values(FleetModel)) if self.model.family else None
         changes = {"pace": settings["pace"] or None, "dimension": self.dimension, "model": model}
@@ -433,10 +474,9 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; only its owner may be able to read the key."""
         member = self.member(agent)
-        name = member.name
-        where = directory / self.certificates
-        check_private(where / f"{name}.key")
-        tls = Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
+        where, own = directory / self.certificates, member.name
+        check_private(where / f"{own}.key")
+        tls = Tls(where / "ca.pem", where / f"{own}.pem", where / f"{own}.key")
         tls.check_files()
         if (shown := common_name_of(tls.certificate)) != member.certified:
             raise InvalidInput(

@@ -35,6 +35,7 @@ class Hosts(NamedTuple):
 def read_hosts(path: Path) -> Hosts:
     """Read "name host:port" lines, or "name host:port number"; the port may be left out.
 
+    "-" instead of host:port is an agent that cannot be reached; its endpoint is empty.
     Without numbers the agents are numbered in the order of the lines.
     """
     endpoints: dict[str, str] = {}
@@ -49,7 +50,7 @@ def read_hosts(path: Path) -> Hosts:
             continue
         if len(words) not in (2, 3) or words[0] in endpoints:
             raise InvalidInput(f"{path}, line {number} must be a new name and its host:port, got {line!r}")
-        endpoints[words[0]] = with_port(words[1])
+        endpoints[words[0]] = endpoint_of(words[1])
         if len(words) == 3:
             if not re.fullmatch("[0-9]{1,9}", words[2]) or int(words[2]) in ids.values():
                 raise InvalidInput(
@@ -106,6 +107,9 @@ def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
     made = []
     for member in members:
         host = member.endpoint.rpartition(":")[0]
+        if not host:
+            made.append(member)
+            continue
         made.append(msgspec.structs.replace(member, metrics=f"{host}:{first + taken[host]}"))
         taken[host] += 1
     checks.whole_number("metrics_port", first, least=1, most=65536 - max(taken.values()))
@@ -141,6 +145,11 @@ def _may_be_address(label: str) -> bool:
     if re.fullmatch(r"[-\d.]+", host):
         return bool(re.fullmatch(r"(\d{1,3}\.){3}\d{1,3}", host))
     return True
+
+
+def endpoint_of(text: str) -> str:
+    """The endpoint that people write as host:port, host, or - for an agent that cannot be reached."""
+    return "" if text == "-" else with_port(text)
 
 
 def with_port(address: str, port: int = PORT) -> str:

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossamer.agents.config.settings import LARGEST
-from gossamer.agents.config.tables import MethodTable, ModelTable, ObservationsTable, RoundsTable
+from gossamer.agents.config.tables import (
+    MethodTable,
+    ModelTable,
+    ObservationsTable,
+    PrivacyTable,
+    RoundsTable,
+)
+from gossamer.agents.config.urls import Place, Url
 from gossamer.agents.membership.fleet import Fleet, simulated_sources
 from gossamer.agents.membership.hosts import (
     PORT,
@@ -25,10 +32,10 @@ from gossamer.agents.membership.hosts import (
     placed,
     with_metrics,
 )
-from gossamer.agents.sources.csv_files import CsvFile, parse_csv
+from gossamer.agents.sources.csv_files import CsvFile, open_csv
 from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput, OutputError
-from gossamer.methods.base import Method
+from gossamer.methods.method import Method
 
 if TYPE_CHECKING:
     from gossamer.networks import Network
@@ -107,6 +114,7 @@ class FleetPlan:
         observations: ObservationsTable | None = None,
         rounds: RoundsTable | None = None,
         model: ModelTable | None = None,
+        privacy: PrivacyTable | None = None,
     ) -> Fleet:
         """The fleet; its agents have the numbers of `hosts`."""
         names, endpoints = self.places()
@@ -122,6 +130,7 @@ class FleetPlan:
             observations=observations or ObservationsTable(),
             rounds=rounds or RoundsTable(),
             model=model,
+            privacy=privacy or PrivacyTable(),
         )
         if self.hosts is not None:
             made = numbered(made, self.hosts.ids)
@@ -146,13 +155,43 @@ class FleetPlan:
         return path
 
 
+def exposures(fleet: Fleet) -> list[str]:
+    """What the network of a fleet with masks cannot hide; empty for a fleet without masks."""
+    if not fleet.privacy.mask:
+        return []
+    neighbors = {agent.id: set(fleet.weights[agent.id]) for agent in fleet.agents}
+    names = {agent.id: agent.name for agent in fleet.agents}
+    leaves = [names[i] for i, others in neighbors.items() if len(others) == 1]
+    closed = [
+        names[i]
+        for i, others in neighbors.items()
+        if len(others) > 1 and all(others <= neighbors[j] | {j} for j in others)
+    ]
+    texts = []
+    if leaves:
+        which, whose = ("has", "it") if len(leaves) == 1 else ("have", "each")
+        texts.append(
+            f"{_listed(leaves)} {which} one neighbor only, from which masks hide nothing: {whose} needs another edge"
+        )
+    if closed:
+        texts.append(
+            f"all neighbors of {_listed(closed)} know each other; together they can read what masks hide from each "
+            "of them"
+        )
+    return texts
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:4])} and {len(names) - 4} others"
+
+
 def first_rows(fleet: Fleet) -> Floats:
     """The first rows of the first sources of a fleet that are files, shape (rows, dimension)."""
     rows: list[Floats] = []
     sources, dimension = [member.source for member in fleet.agents], fleet.observations.dimension
     for source in dict.fromkeys(s for s in sources[:_FILES] if s.startswith("csv:")):
         with contextlib.suppress(GossamerError, OSError):
-            reader = parse_csv(source.removeprefix("csv:").replace(",follow", ""), dimension)
+            reader = open_csv(Url(source.replace(",follow", "")), Place(dimension))
             reader.begin(0, LARGEST)
             assert isinstance(reader, CsvFile)
             rows.extend(row for row in itertools.islice(reader.rounds(), _ROWS) if row is not None)

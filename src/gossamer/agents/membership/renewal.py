@@ -80,7 +80,9 @@ def renew_running(authority: Authority, tls: Tls, fleet: str, member: Member) ->
     contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
     try:
         request = ask(tls, fleet, contact, RENEW)
-        made = authority.sign_request(request, member.name, [member.host], common_name=member.certified)
+        made = authority.sign_request(
+            request, member.name, [member.certified_host], common_name=member.certified
+        )
         said = printable(ask(tls, fleet, contact, RENEW + made).decode(errors="replace"))
     except (OSError, InvalidInput) as error:
         return str(error)

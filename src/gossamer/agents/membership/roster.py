@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 from gossamer.agents import files
 from gossamer.agents.config.members import Edge, Left, RosterMember
 from gossamer.agents.config.settings import check_endpoint
-from gossamer.agents.membership.certificates import Authority, check_name, read_certificate
+from gossamer.agents.membership.certificates import LONGEST_NAME, Authority, check_name, read_certificate
 from gossamer.errors import InvalidInput, InvalidRoster, require
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             raise InvalidRoster(f"a roster must not be truncated, got only {len(data)} bytes; copy it again")
         if not data.startswith(_MAGIC):
             raise InvalidRoster(
-                f"a roster must begin with {_MAGIC.decode().strip()!r}, got {data[: len(_MAGIC)]!r}; it is another "
-                "file, or from another version"
+                f"a roster must begin with {_MAGIC.decode().strip()!r}, got something else; it is another file, or "
+                "from another version"
             )
         signed, length = _LENGTHS.unpack_from(data, len(_MAGIC))
         if len(data) != start + signed + length:
@@ -154,6 +155,11 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
                 "add an edge between them"
             )
 
+    def check_new_names(self) -> None:
+        """Raise for a name that is too long for a new agent, whose later certificates are called NAME@EPOCH."""
+        for member in self.members:
+            check_name(member.name, LONGEST_NAME)
+
     def _check_members(self) -> None:
         members = self.members
         _require(len(members) >= 2, f": a fleet must have at least 2 agents, got {len(members)}", "agents")
@@ -165,15 +171,21 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             )
             try:
                 check_name(member.name)
-                check_endpoint(f"agents[{k}].endpoint", member.endpoint)
+                if member.reachable or member.endpoint:
+                    check_endpoint(f"agents[{k}].endpoint", member.endpoint)
             except InvalidInput as error:
                 error = error if error.parameter else error.inside(f"agents[{k}].name")
                 raise InvalidRoster(error.text, parameter=error.parameter) from None
+            _require(
+                member.reachable or not member.endpoint,
+                f"must be left out where reachable = false, got {member.endpoint!r}",
+                f"agents[{k}].endpoint",
+            )
             if member.common_name:
                 check_common_name(f"agents[{k}].common_name", member.common_name, member.name)
         _check_distinct("agents: id", [member.id for member in members])
         _check_distinct("agents: name", [member.name for member in members])
-        _check_distinct("agents: endpoint", [member.endpoint for member in members])
+        _check_distinct("agents: endpoint", [member.endpoint for member in members if member.reachable])
         current = {member.id for member in members}
         _check_distinct("left: id", [gone.id for gone in self.left])
         for gone in self.left:
@@ -181,6 +193,18 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
                 gone.id not in current and 0 <= gone.epoch <= self.epoch,
                 f"left: an agent that was removed must no longer be a member, since an epoch up to {self.epoch}, "
                 f"got id {gone.id}, epoch {gone.epoch}",
+            )
+
+    def check_degrees(self, least: int) -> None:
+        """Raise unless every member has at least this many neighbors (`[privacy] least_neighbors`)."""
+        degrees = Counter(end for edge in self.edges for end in edge.pair)
+        few = [member.name for member in self.members if degrees[member.id] < least]
+        if few:
+            raise InvalidInput(
+                parameter="privacy.least_neighbors",
+                required="at most the number of neighbors of every agent",
+                got=f"{least}, but these have fewer: {', '.join(few[:5])}",
+                hint="link them to more agents (`gossamer fleet link`), or use a smaller number",
             )
 
     def _check_edges(self) -> None:

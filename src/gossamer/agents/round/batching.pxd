@@ -13,7 +13,7 @@ cdef class Batch:
 
 cdef class Batcher:
     cdef public object layout
-    cdef object _gain, _random, _nothing, _interpreted
+    cdef object _gain, _shift, _random, _nothing, _interpreted
     cdef bint _by_samples, _holds
     cdef Features _features
     cdef Py_ssize_t _lines

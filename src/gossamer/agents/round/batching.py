@@ -1,4 +1,4 @@
-"""An agent's observations of one round as one batch of the components that `statistics/layout.py` arranges."""
+"""The observations of one round, as a batch of the components that `statistics/layout.py` arranges."""
 
 from __future__ import annotations
 
@@ -25,18 +25,25 @@ class Batch:
 class Batcher:
     """Turns an agent's observations into what it averages.
 
-    gain   floor of the weight of the newest observation, to follow means that drift; None: plain means
-    holds  whether the agent's mean stands in for the observation in a round that has none: for a method that feeds
-           the newest observation to the network, not a running mean of its own
+    gain   lower bound of the weight of the newest observation, to follow drifting means; None for plain means
+    holds  whether the agent's mean replaces the observation in a round without one: for methods that send the newest
+           observation to the network instead of a running mean
+    shift  (n,) the noise that is added to every observation, and so to the agent's level; None if there is none
 
-    It needs the agent's own mean so far, and keeps nothing else, so a restart loses nothing. `ending` is set before the
-    agent's last batch.
+    The only state is the agent's own mean, so a restart loses nothing. `ending` is set before the agent's last batch.
     """
 
     def __init__(
-        self, layout: Layout, *, gain: float | None = None, holds: bool = False, seed: int | None = None
+        self,
+        layout: Layout,
+        *,
+        gain: float | None = None,
+        holds: bool = False,
+        seed: int | None = None,
+        shift: Floats | None = None,
     ) -> None:
         self.layout = layout
+        self._shift = shift
         self._gain = gain
         self._by_samples = layout.weighting == "samples"
         self._holds = holds and not self._by_samples
@@ -48,24 +55,24 @@ class Batcher:
         self._features = Features(
             layout.dimension, layout.bins, layout.variance, noise, layout.covariance, skipped
         )
-        self._lines = 0  # lines of the noise that are left
+        self._lines = 0  # unused lines of the noise
         self.ending = False
 
     def takes(self) -> bool:
-        """Whether observations that wait belong in the next batch; otherwise they go on waiting."""
+        """Whether pending observations enter the next batch; otherwise they remain pending."""
         return True
 
     def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
-        """The batch of `new` observations, after `samples` earlier ones whose mean vector is `mean`.
+        """Return the batch of `new` observations, after `samples` earlier ones whose mean vector is `mean`.
 
-        Its observation is valid until the next batch.
+        The array in it is valid until the next batch.
         """
         count = len(new)
         if not count:
             weight = 1.0 / (age + 1) if self._by_samples else 0.0
             return Batch(mean.copy() if self._holds else self._nothing, 0, weight)
         features = self._features
-        features.begin(mean)
+        features.begin(mean if self._shift is None else mean - self._shift)
         seen = samples
         for observation in new:
             if not self._lines:
@@ -80,4 +87,5 @@ class Batcher:
         weight = 1.0 / (age + 1) if self._by_samples else count / seen
         if self._gain is not None:
             weight = max(weight, 1 - (1 - self._gain) ** times)
-        return Batch(features.row if times == 1 else features.row / count, count, weight)
+        row = features.row if times == 1 else features.row / count
+        return Batch(row if self._shift is None else row + self._shift, count, weight)

@@ -1,55 +1,65 @@
-"""The largest numbers that a message may claim, which follow from the range and the number of members.
+"""Bounds on the numbers in a message, which follow from the range and the number of members.
 
-Every averaged component of an honest agent lies in a known interval, its *box*, of width W (`Layout.box`). Let N
-members hold values in it. Once they agree, the flow over an edge is at most
+Every averaged component of an honest agent lies in a known interval, its *box*, of width W (`Layout.box`). If N members
+hold values in the box and agree, the flow over an edge is at most
 
     N W / 4
 
-because flow follows the differences of a potential: the edge crosses a cut between the agents above some level and
-those below, over which all flow goes one way, and k agents need at most k (N - k)/N W <= N W/4 from the other N - k.
-On the way there flows overshoot by the method's momentum, and lost messages leave currents that run in circles, so the
-limit F is `SLACK` times as much.
+because flow follows the differences of a potential: the edge crosses a cut between the agents above and below some
+level, over which all flow has the same direction, and k agents need at most k (N - k)/N W <= N W/4 from the other N -
+k. Before agents agree, flows overshoot because of the method's momentum, and lost messages leave circular flows, so the
+bound F is `SLACK` times as large.
 
-An agent keeps every register of an edge within F: it clips what it computes, as the other end does, and drops claims
-beyond F. So whatever its neighbors claim, it neither holds nor tells a flow beyond F, and its value differs from one in
-the box by at most F for each of its edges, of which it has at most N - 1, and F for what returns of edges that were
-dropped. An agent that claims more is lying, and no neighbor can drive an honest agent beyond these limits.
+An agent keeps every register of an edge within F: it clips the registers that it computes, as the other end does, and
+rejects larger claims. Whatever its neighbors claim, it therefore neither holds nor sends a flow beyond F, and its value
+differs from a value in the box by at most F for each of its edges, of which it has at most N - 1, plus F for the
+returning flows of dropped edges. An agent that claims more is lying, and no neighbor can push an honest agent beyond
+these bounds.
 
-Clipping projects the dual problem onto flows of at most F. Those of the average are among them, so it costs speed where
-it acts, but does not change the answer. It also limits the damage that a liar can do, and therefore the time until
-that damage has been undone once the liar is gone.
+With masks of standard deviation s (`masking.py`), none of which is beyond M = `LARGEST_MASK` s, the value of an agent
+differs by at most M (N - 1) more. The flow that cancels the masks m is a projection of -m, so the sum of its squares
+over all edges is at most that of m: an edge carries at most M sqrt(N (N - 1)/2) more.
+
+Clipping projects the dual problem onto flows of at most F. The solution is among them, so clipping may slow convergence
+but does not change the answer. It also limits the damage that a lying member can do, and therefore the time until the
+damage has been repaired once that member is gone.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gossamer.agents.round.ledger_state import KEPT, LedgerState
+from gossamer.agents.round.masking import LARGEST_MASK
 from gossamer.agents.statistics.layout import Layout
 from gossamer.arrays import Floats
-from gossamer.errors import Unsupported
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods.ledger import LedgerProgram
 
 log = logging.getLogger("gossamer.agents")
 
 SLACK = 2.0
-"""How much larger than in equilibrium a flow may be. Honest agents were seen to need up to 1.44 (local form, two
-cliques joined by an edge, half of all messages lost, an agent of that edge killed and back). Up to 2.8 was seen only
-where the observations swing over the whole range in step with the momentum and half of all messages are lost: there,
-clipping damps."""
+"""Factor by which a flow may exceed its bound in equilibrium. The largest factor measured for honest agents is 1.44
+(local form, two cliques joined by an edge, half of all messages lost, an agent of that edge killed and restarted). Only
+observations that swing over the whole range in phase with the momentum, with half of all messages lost, reached 2.8;
+clipping damps these."""
 
 _ROUNDING = 1 + 1e-9
+
+_MOST_EXCESS = 1e10
+"""Largest flow that masks may need, as a multiple of the width of the box: rounding errors are 1e-16 of it."""
 
 
 @dataclass(frozen=True)
 class Bounds:
     """Limits on an agent's numbers, by component.
 
-    low, high  (n,) the box: what one agent can contribute
-    rows       (1 + E, n) the largest size of the numbers in a message: the value, then the registers of an edge
+    low, high  (n,) the box: the values of a single agent
+    rows       (1 + E, n) bounds on the numbers in a message: the value, then the registers of an edge
     """
 
     low: Floats
@@ -57,8 +67,13 @@ class Bounds:
     rows: Floats
 
     @classmethod
-    def of(cls, layout: Layout, program: LedgerProgram, members: int) -> Bounds | None:
-        """The limits in a fleet of `members` agents; None if nothing is known about the observations."""
+    def of(
+        cls, layout: Layout, program: LedgerProgram, members: int, masks: Floats | None = None
+    ) -> Bounds | None:
+        """Return the limits in a fleet of `members` agents, or None if nothing is known about the observations.
+
+        `masks`, (n,), are the standard deviations of the masks, if there are any.
+        """
         box = layout.box
         if box is None or not members:
             return None
@@ -69,17 +84,30 @@ class Bounds:
                 "anytime-sda",
                 parameter="range",
             )
-        low, high = box
-        flow = SLACK * members * (high - low) / 4
+        reach = LARGEST_MASK * (0.0 if layout.level_noise is None else layout.level_noise)
+        low, high = box[0] - reach, box[1] + reach
+        mask = LARGEST_MASK * (0.0 if masks is None else masks)
+        flow = SLACK * (members * (high - low) / 4 + mask * math.sqrt(members * (members - 1) / 2))
         own = len(program.own) + 1
         reads = np.abs(program.tell[:, 0]) + np.abs(program.slope[:, 0])
         value = reads[:, :own].sum(axis=1).max() * np.maximum(-low, high)
-        value += reads[:, own:].sum(axis=1).max() * members * flow
+        value += reads[:, own:].sum(axis=1).max() * (members * flow + mask * members)
         rows = np.vstack([value * _ROUNDING, *[flow] * len(program.edge)])
+        excess = np.divide(
+            flow, high - low, out=np.zeros(len(flow)), where=np.isfinite(high - low) & (high > low)
+        )
+        if masks is not None and (k := int(excess.argmax())) >= 0 and excess[k] > _MOST_EXCESS:
+            raise InvalidInput(
+                f"must be small enough for the range: in a fleet of {members} members, masks of standard deviation "
+                f"{masks[k]:g} allow flows of {flow[k]:g} in component {k} of the averaged vector, whose width is "
+                f"{high[k] - low[k]:g}, and rounding errors would show beyond {_MOST_EXCESS:g} times that; use smaller "
+                "masks or leave squares and bins out",
+                parameter="mask",
+            )
         return cls(low, high, rows)
 
     def clip(self, state: LedgerState) -> LedgerState:
-        """A stored state within the limits; it may be from a time without them."""
+        """Return a stored state, clipped to the limits; it may have been stored without them."""
         local = np.clip(state.local, self.low, self.high)
         flows = {
             j: flow if j == KEPT else np.clip(flow, -self.rows[1:], self.rows[1:])

@@ -1,21 +1,22 @@
-"""Edges that end by agreement: both ends keep the edge's flow, to the last bit, so that no answer jumps.
+"""Closing an edge by agreement, so that both ends keep exactly the same flow and no answer jumps.
 
-The flow of an edge is g_ij = -g_ji. If both ends stop moving it at the same number and keep that, the average stays
-what it is. So an end that has a reason to end the edge (a roster without it, a stop, or leaving the
-fleet) freezes its flow and says so in every message until the other end holds the same number:
+The flow of an edge is g_ij = -g_ji. If both ends stop updating it at the same value and keep that value, the average
+does not change. An end that has a reason to close the edge (a roster without the edge, a stop, or leaving the fleet)
+therefore freezes its flow, and sets these flags in every message until the other end holds the same value:
 
-- `ENDS`: the sender has such a reason. An end without one adopts the sender's flow, negated, and freezes as well; of
-  two ends with one, the end with the smaller number is right. A message that closes an edge counts in whatever round
-  it arrives, because the flow in it is final.
-- `HOLDS`: the sender's flow is the receiver's, negated, and its store has it.
-- `STILL` is in every such message; nothing moves in a round in which either end says so.
+- `ENDS`: the sender has such a reason. A receiver without a reason of its own adopts the negated flow of the sender and
+  freezes it as well. If both ends have a reason, the flow of the end with the smaller number is used. A message that
+  closes an edge is valid in any round, because the flow in it is final.
+- `HOLDS`: the sender's flow is the negated flow of the receiver, and is in the sender's store.
+- `STILL` is set in every such message. The flow is not updated in a round in which either end sets it.
 
-An end without a reason of its own resumes as soon as the other end does, which is then an agent that was stopped in
-order and has come back. A closed edge does not return its flow when the other end is silent, because that end said why.
+An end without a reason of its own resumes as soon as the other end does; the other end is then an agent that was
+stopped cleanly and has come back. The flow of a closed edge does not return while the other end is silent, because the
+silence was announced.
 
-What becomes of the flow of an edge that the roster ended is in `Parked`: it stays until one of its two ends has another
-certificate or is no longer a member; both ends see that in the same roster. If they are linked again, the edge
-continues with that flow.
+`Parked` is the flow of an edge that the roster removed. It is kept until one of the two ends gets another certificate
+or leaves the fleet, which both ends learn from the same roster. If the two are linked again, the edge continues with
+this flow.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from gossamer.arrays import Floats
 ENDS, HOLDS, STILL = 1, 2, 4
 
 ALWAYS = 2**62
-"""A serial that is never reached: what an agent without a store calls durable."""
+"""A serial that is never reached: for an agent without a store, everything counts as durable."""
 
 
 class Closing:
-    """One end's knowledge of an edge that is closed.
+    """What one end knows about an edge that is being closed.
 
-    since      the agent's serial when its flow was set last
-    own        this end has a reason of its own to end the edge
-    theirs     the other end has one
-    matched    the other end has shown the same flow, negated
-    confirmed  it has also said that its store has it
-    said       this end has said so
-    over       the other end has resumed, and so does this one from the next round on
+    since      serial of the agent when it last set the flow
+    own        whether this end has a reason to close the edge
+    theirs     whether the other end has one
+    matched    whether the other end has sent the same flow, negated
+    confirmed  whether the other end has also said that its store has the flow
+    said       whether this end has said so
+    over       whether the other end has resumed; this end follows in the next round
     """
 
     def __init__(self, since: int, *, theirs: bool = False) -> None:
@@ -48,21 +49,21 @@ class Closing:
         self.own = self.confirmed = self.said = self.over = False
 
     def flags(self, durable: int) -> int:
-        """What the next message says, if the store has all up to the serial `durable`."""
+        """The flags of the next message, if the store has everything up to the serial `durable`."""
         holds = self.matched and durable > self.since
         self.said = self.said or holds
         return STILL | (ENDS if self.own else 0) | (HOLDS if holds else 0)
 
     def agreed(self, durable: int) -> bool:
-        """Whether both ends hold the same flow, and their stores do."""
+        """Whether both ends hold the same flow, in memory and in their stores."""
         return self.own and self.matched and self.confirmed and durable > self.since
 
 
 @dataclass(frozen=True)
 class Parked:
-    """The flow of an edge that the roster ended, shape (edge registers, n), and the certificates of its two ends.
+    """The flow of an edge that the roster removed, shape (edge registers, n), and the certificates of its two ends.
 
-    doubt  the other end must be asked what it holds, because the two could not compare it
+    doubt  whether the other end must be asked for its flow, because the two ends could not compare them
     """
 
     flow: Floats

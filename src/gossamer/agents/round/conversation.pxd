@@ -10,7 +10,8 @@ cdef class Peer:
     cdef public Received current, ahead, last
     cdef public bytes agreed
     cdef public long long newest, misses, silent, used, lost, late, lies, epoch
-    cdef public double quiet, came_at, heard_at, reminded_at, timeout
+    cdef public double quiet, came_at, heard_at, reminded_at, timeout, garbage, garbage_at, roster_at
+    cdef public Py_hash_t roster_hash
     cdef public bint dead, answered, quarantined, foreign, stopped
 
 
@@ -21,7 +22,7 @@ cdef class Conversation:
     cdef tuple _all
     cdef long long _born, _serial, _stride, _reset
     cdef dict _closings
-    cdef frozenset _barred
+    cdef public frozenset barred
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
     cdef bytes _roster
@@ -29,7 +30,7 @@ cdef class Conversation:
     cdef set _missing
     cdef bint _stopped, _uneven, _in_step, _behind, _far
 
-    @cython.locals(peer=Peer, started=double, told=Outgoing)
+    @cython.locals(peer=Peer, started=double, message=Outgoing)
     cpdef step(self, observation, double samples=*, weight=*, double until=*)
     cdef _sort(self, Peer peer)
     cdef long long _held(self, Peer peer) except -1

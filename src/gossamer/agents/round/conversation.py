@@ -2,20 +2,20 @@
 
 In a round the agent sends a message to every neighbor, receives theirs, and finishes.
 
-- It waits for a connected neighbor at most its `timeout` (`round_trip.py`), and half as long for each round in a row
-  in which nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two timeouts in
-  all, not one per round; one that sends but is late is worth the full wait.
-- It does not wait for a neighbor whose message for a later round is already here: that one has moved on.
-- With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
-  often as it speaks.
-- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round, at
-  most `rounds_ahead` at once. A message from beyond that is not used, but the agent advances that far toward it, so
-  that it can join a fleet that ran for years without it or that a liar sent ahead.
+- It waits for a connected neighbor for at most its `timeout` (`round_trip.py`). The wait is halved for each consecutive
+  round in which nothing arrived from the neighbor, down to a sixteenth, so a neighbor that falls silent costs two
+  timeouts in total instead of one per round. A neighbor whose messages arrive late still gets the full wait.
+- It does not wait for a neighbor whose message for a later round has already arrived.
+- With a pace, a round stays open for missing neighbors until the next round is due, so that every message of a slow
+  agent is used.
+- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round, by at
+  most `rounds_ahead` rounds at once. A message from further ahead is not used, but the agent still advances by
+  `rounds_ahead` toward it, so that it can join a fleet that ran for years without it, or that a lying member advanced.
 - A message from an earlier round is late and counts as lost.
-- Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one,
+- Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest roster,
   repeatedly, until it has caught up.
-- A neighbor that keeps making impossible claims is quarantined: its messages are ignored and it is sent none, as if
-  it were dead, until this agent restarts or pardons it.
+- A neighbor that keeps making impossible claims, or keeps sending what no agent sends, is quarantined: its messages are
+  ignored and none are sent to it, as if it were dead, until this agent restarts or pardons it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import numpy as np
 from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.closing import ENDS
 from gossamer.agents.round.ledger import Ledger, standing_of
+from gossamer.agents.round.masking import told_value
 from gossamer.agents.round.messages import Received
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
@@ -43,14 +44,22 @@ log = logging.getLogger("gossamer.agents")
 _MOST_HALVINGS = 4
 
 _FAREWELLS = 5
-"""How many times former neighbors are told why the edge ended: messages get lost, and there is no later occasion."""
+"""Number of times that former neighbors are told why the edge ended, because messages may be lost."""
 
 _REMIND = 2.0
 """Seconds after which a neighbor that is still behind is sent the roster again."""
 _LIES = frozenset({Reason.VALUE, Reason.FLOW, Reason.ECHO})
 _MOST_LIES = 5
-"""An honest agent claims nothing impossible (`bounds.py`), so one such message would be proof enough; a few are
-forgiven because they change nothing, and two versions of a fleet's file may meet while a new one is handed out."""
+"""An honest agent never makes an impossible claim (`bounds.py`), so a single one would be proof. A few are tolerated,
+because they have no effect, and because agents may have different versions of fleet.toml while it is being replaced."""
+
+_GARBAGE = frozenset({Reason.SIZE, Reason.GARBAGE, Reason.SENDER, Reason.DIMENSION, Reason.ROSTER})
+_MOST_GARBAGE = 32.0
+"""Number of messages that no agent sends after which a neighbor is quarantined; one per second is forgiven, because a
+version of the future may send what this one does not know, and rosters fail while the authority's file is replaced."""
+
+_ROSTER_EVERY = 1.0
+"""Seconds between two rosters of one neighbor of which the signature is checked, because that takes long."""
 
 
 class Peer:
@@ -61,7 +70,7 @@ class Peer:
         self.timeout = timeout  # seconds that a round waits for it
         self.current: Received | None = None  # its message for the current round
         self.ahead: Received | None = None  # its newest message for a later round
-        self.last: Received | None = None  # its newest used message
+        self.last: Received | None = None  # its newest used message that told a value
         self.newest = 0  # the largest serial seen
         self.misses = 0  # rounds in a row without a used message
         self.silent = 0  # rounds in a row without any valid message, used or late
@@ -71,6 +80,10 @@ class Peer:
         self.dead = False
         self.answered = False  # whether it has echoed a message of this run
         self.lies = 0  # its messages with impossible claims
+        self.garbage = 0.0  # its messages that no agent sends, less those that were forgiven
+        self.garbage_at = -math.inf  # when the last of them came
+        self.roster_at = -math.inf  # when a roster of it was last checked
+        self.roster_hash = 0  # of the last one that was valid
         self.quarantined = False
         self.used = 0
         self.lost = 0
@@ -79,11 +92,11 @@ class Peer:
         self.reminded_at = -math.inf  # when it was last sent the roster
         self.foreign = False  # whether its messages are of another version
         self.agreed = b""  # fingerprint of its settings, if they are not this agent's
-        self.stopped = False  # whether it said that it ends the edge
+        self.stopped = False  # whether it said that it is closing the edge
 
     @property
     def value(self) -> Floats:
-        """The rows of its newest used message; empty before the first."""
+        """The rows of `last`; empty before the first."""
         return np.frombuffer(b"" if self.last is None else self.last.rows)
 
 
@@ -103,6 +116,7 @@ class Conversation:
         agreed: bytes = b"",
         extremes: Extremes | None = None,
         most: Floats | None = None,
+        masks: Floats | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -124,29 +138,28 @@ class Conversation:
             limits or Limits(),
             agreed,
             extremes,
+            masks,
         )
         self._codec.limit(most)
         self._closings = core.closings
-        self._reset = (
-            0  # messages of an earlier epoch are not used, because flows were set to zero in this one
-        )
+        self._reset = 0  # epoch of the last reset of all flows; messages from before it are not used
         self.roster_came: Callable[[int, bytes], object] | None = None
         self.names: dict[int, str] = {}  # of the neighbors, for the log
-        self._roster = b""  # what a neighbor that is behind is sent
+        self._roster = b""  # sent to neighbors that are behind
         self._born = self._serial = core.serial  # of this run's first message, and of its newest
         self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
-        self._barred: frozenset[int] = frozenset()  # the neighbors in quarantine
+        self.barred: frozenset[int] = frozenset()  # the neighbors in quarantine
         self._far = False  # whether a neighbor is further ahead than that
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
         self._stopped = False
-        self._missing: set[int] = set()  # told in this round, and not heard yet
+        self._missing: set[int] = set()  # sent a message in this round, and not heard from yet
         self._uneven = False
         self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
     def rewire(self, neighbors: Collection[int], most: Floats | None = None) -> None:
-        """Continue with other neighbors; what is known about those that stay is kept."""
+        """Continue with these neighbors; what is known about the ones that remain is kept."""
         self._codec.limit(most)
         self.peers = {j: self.peers.get(j) or Peer(j, self._timeout) for j in neighbors}
         self._all = tuple(self.peers.values())
@@ -154,30 +167,30 @@ class Conversation:
         self._missing.clear()
 
     def part(self, neighbors: Collection[int], roster: bytes) -> None:
-        """Tell former neighbors why the edge ended: an agent that was removed stops when it reads the roster."""
-        told = {
+        """Send the roster to former neighbors: an agent that was removed stops when it reads it."""
+        messages = {
             j: roster_payload(roster)
             for j in self.transport.present()
             if j not in neighbors and j in self.peers
         }
-        for later in range(_FAREWELLS if told and roster else 0):
-            self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
+        for later in range(_FAREWELLS if messages and roster else 0):
+            self.transport.exchange(self.round + later, messages, 0.0, self._deliver_all)
 
     def bid_farewell(self, neighbors: Collection[int]) -> None:
-        """Tell these neighbors, between two rounds, that their edges are closed and what their flows are."""
+        """Tell these neighbors, between two rounds, that their edges are closed, and send the final flows."""
         present = self._present()
-        told = {
+        messages = {
             j: self._codec.encode(self.round, self.core.farewell(j))
             for j in neighbors
             if j in present and j in self._closings
         }
-        for later in range(_FAREWELLS if told else 0):
-            self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
+        for later in range(_FAREWELLS if messages else 0):
+            self.transport.exchange(self.round + later, messages, 0.0, self._deliver_all)
 
     def follow(self, epoch: int, roster: bytes, reset: int = 0) -> None:
-        """Say this epoch from now on, and send the signed roster to neighbors that are behind.
+        """Use this epoch from now on, and send the signed roster to neighbors that are behind.
 
-        What neighbors say of an epoch before `reset` is not used: its flows were set to zero.
+        Messages from an epoch before `reset` are not used, because all flows were then set to zero.
         """
         self._reset = reset
         if self._codec.extremes is not None and epoch != self._codec.epoch:
@@ -200,26 +213,27 @@ class Conversation:
             peer.timeout = timeout
 
     def await_each(self, timeouts: Mapping[int, float]) -> None:
-        """Wait this long for each of these neighbors from now on, as long as for the slowest of them if alone."""
+        """Set the timeout of each of these neighbors; without connected neighbors, the longest one applies."""
         for j, timeout in timeouts.items():
             if j in self.peers:
                 self.peers[j].timeout = timeout
         self._timeout = max(peer.timeout for peer in self._all) if self._all else self._timeout
 
     def stop(self) -> None:
-        """End the current round without waiting for anyone; any thread may call this."""
+        """End the current round without waiting for neighbors; any thread may call this."""
         self._stopped = True
         self.transport.wake()
 
     def pardon(self) -> None:
-        """Hear the neighbors in quarantine again; any thread may call this."""
+        """Accept messages from the neighbors in quarantine again; any thread may call this."""
         for peer in self._all:
             peer.lies = 0
+            peer.garbage = 0.0
             peer.quarantined = False
-        self._barred = frozenset()
+        self.barred = frozenset()
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
-        """Take messages in until the deadline, or until the next one if `until_called`; send nothing."""
+        """Receive messages until the deadline, or only the next one if `until_called`; send nothing."""
         deliver = self._deliver_each if until_called else self._deliver_all
         self.transport.exchange(self.round, {}, deadline, deliver)
 
@@ -230,12 +244,12 @@ class Conversation:
     def step(
         self, observation: Floats, samples: float = 1.0, weight: float | None = None, until: float = 0.0
     ) -> None:
-        """One round: begin, tell, hear, finish. It stays open for missing neighbors at least until `until`."""
+        """Run one round: begin, send, receive, finish. It stays open for missing neighbors at least until `until`."""
         started = self._clock()
         self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
         self._serial = self.core.serial
-        # An agent that may have fallen behind looks first; among agents in step none is more than a round ahead.
+        # An agent that may have fallen behind reads messages first; agents in step are at most one round apart.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
         if self._far:
@@ -251,9 +265,10 @@ class Conversation:
             if peer.current or peer.ahead:
                 self._sort(peer)
             if peer.id in present:
-                told = self.core.tell(peer.id, self._held(peer))
-                outgoing[peer.id] = self._codec.encode(self.round, told)
-                if not (peer.current or peer.ahead):
+                message = self.core.tell(peer.id, self._held(peer))
+                outgoing[peer.id] = self._codec.encode(self.round, message)
+                # What an incompatible neighbor sends cannot be used, so there is nothing to wait for.
+                if not (peer.current or peer.ahead or peer.foreign or peer.agreed):
                     self._missing.add(peer.id)
         self.sent += len(outgoing)
         self._hear(outgoing, started, until)
@@ -272,9 +287,9 @@ class Conversation:
             peer.ahead = None
 
     def _held(self, peer: Peer) -> int:
-        """Serial of a neighbor's message that waits for this round; 0: there is none, or it may not be echoed yet.
+        """Serial of a neighbor's message for this round; 0 if there is none, or if it must not be echoed yet.
 
-        An agent that has dropped an edge takes an echo to mean that the other end has restarted it, too.
+        For an agent that has dropped an edge, an echo means that the other end has restarted the edge as well.
         """
         if peer.current is None or standing_of(peer.current) == DROPPED:
             return 0
@@ -285,7 +300,8 @@ class Conversation:
         self.rejected[Reason.LATE] += 1
 
     def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
-        """Send, then listen until every neighbor told is heard or patience ends; alone, until one connects."""
+        """Send, then receive until all neighbors have answered or patience ends; without neighbors, until one
+        connects."""
         alone = not outgoing
         self._behind = False
         patience = self._patience(alone)
@@ -298,7 +314,7 @@ class Conversation:
             outgoing = {}
 
     def _patience(self, alone: bool) -> float:
-        """Seconds that this round may last for the neighbors still missing; 0 if none is."""
+        """Seconds that this round may still wait for missing neighbors; 0 if none is missing."""
         if alone:
             return 0.0 if self._present() else self._timeout
         if not self._missing:
@@ -309,14 +325,14 @@ class Conversation:
         for peer in self._all:
             if peer.id in self._missing and peer.id in present:
                 patience = max(patience, peer.timeout / (1 << min(peer.silent, _MOST_HALVINGS)))
-                # If one has been silent, each message may end the wait for the others.
+                # If one of them has been silent, each message may end the wait for the others.
                 self._uneven = self._uneven or peer.silent > 0
         return patience
 
     def _present(self) -> frozenset[int]:
         """The neighbors that are connected and not in quarantine."""
         present = self.transport.present()
-        return present - self._barred if self._barred else present
+        return present - self.barred if self.barred else present
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
@@ -343,33 +359,60 @@ class Conversation:
             self._refuse(sender, payload, message)
 
     def _refuse(self, sender: int, payload: bytes, reason: Reason) -> None:
-        if reason in (Reason.SIZE, Reason.GARBAGE) and (roster := roster_of(payload)) and self.roster_came:
-            self.roster_came(sender, roster)
-            return
-        self.rejected[reason] += 1
+        peer = self.peers.get(sender)
+        if peer is not None and reason in (Reason.SIZE, Reason.GARBAGE) and (roster := roster_of(payload)):
+            if self._valid(peer, roster):
+                return
+            reason = Reason.ROSTER
+        else:
+            self.rejected[reason] += 1
         self._far = self._far or reason is Reason.FUTURE
-        if reason is Reason.VERSION and sender in self.peers:
-            self.peers[sender].foreign = True
-        if reason is Reason.SETTINGS and sender in self.peers:
-            self.peers[sender].agreed = self._codec.agreed(payload)
-        if reason in _LIES:
-            self._suspect(self.peers[sender], reason)
+        if peer is None:
+            return
+        if reason is Reason.VERSION:
+            peer.foreign = True
+        elif reason is Reason.SETTINGS:
+            peer.agreed = self._codec.agreed(payload)
+        elif reason in _LIES:
+            self._suspect(peer, reason)
+        elif reason in _GARBAGE:
+            now = self._clock()
+            peer.garbage = max(peer.garbage - (now - peer.garbage_at), 0.0) + 1.0
+            peer.garbage_at = now
+            if peer.garbage >= _MOST_GARBAGE:
+                self._quarantine(peer, f"it keeps sending what no agent sends ({reason})")
+
+    def _valid(self, peer: Peer, roster: bytes) -> bool:
+        """Offer a roster to whoever checks it, unless it came again or too early; return whether it was not refused."""
+        refused, seen = self.rejected[Reason.ROSTER], hash(roster)
+        if seen == peer.roster_hash:  # messages may be lost, so each is sent several times
+            return True
+        if self._clock() - peer.roster_at < _ROSTER_EVERY:
+            self.rejected[Reason.ROSTER] += 1
+        elif self.roster_came:
+            peer.roster_at = self._clock()
+            self.roster_came(peer.id, roster)
+        valid: bool = self.rejected[Reason.ROSTER] == refused
+        peer.roster_hash = seen if valid else 0
+        return valid
 
     def _suspect(self, peer: Peer, reason: Reason) -> None:
-        """Count an impossible claim; after too many of them the neighbor is ignored."""
+        """Count an impossible claim; quarantine the neighbor after too many of them."""
         peer.lies += 1
         if peer.lies >= _MOST_LIES:
-            peer.quarantined = True
-            self._barred |= {peer.id}
-            peer.current = peer.ahead = None
-            self._missing.discard(peer.id)
-            log.error(
-                "neighbor %s is in quarantine because it made impossible claims (%s) %d times; its flow "
-                "returns, and the others average without it until this agent restarts or reloads",
-                self.names.get(peer.id, peer.id),
-                reason,
-                peer.lies,
-            )
+            self._quarantine(peer, f"it made impossible claims ({reason}) {peer.lies} times")
+
+    def _quarantine(self, peer: Peer, why: str) -> None:
+        peer.quarantined = True
+        self.barred |= {peer.id}
+        peer.current = peer.ahead = None
+        self._missing.discard(peer.id)
+        log.error(
+            "neighbor %s is in quarantine because %s; its flow returns, and the others average without it until this "
+            "agent restarts or reloads",
+            self.names.get(peer.id, peer.id),
+            why,
+        )
 
     def _accept(self, peer: Peer, message: Received) -> None:
         if message.serial <= peer.newest:
@@ -377,7 +420,8 @@ class Conversation:
             return
         if message.echo > self._serial:
             self.rejected[Reason.ECHO] += 1
-            if peer.answered:  # else it may mean an earlier run, with another clock, whose store is lost
+            # Otherwise it may be from an earlier run, with another clock, whose store was lost.
+            if peer.answered:
                 self._suspect(peer, Reason.ECHO)
             return
         if message.echo >= self._born:
@@ -415,7 +459,7 @@ class Conversation:
 
     def _finish(self) -> None:
         now = self._clock()
-        # A process that was suspended must not count its own absence as its neighbors' silence.
+        # A process that was suspended must not count its own pause as silence of its neighbors.
         elapsed = min(now - self._was, 2 * max(self._timeout, self._slot))
         self._was = now
         heard = {}
@@ -427,7 +471,9 @@ class Conversation:
                 peer.reminded_at = now
                 behind[peer.id] = roster_payload(self._roster)
             if peer.current:
-                heard[peer.id] = peer.last = peer.current
+                heard[peer.id] = peer.current
+                if told_value(peer.current):
+                    peer.last = peer.current
                 peer.current = None
                 peer.misses = 0
                 peer.dead = False
@@ -440,7 +486,7 @@ class Conversation:
                 peer.quiet += min(elapsed, now - peer.came_at)
                 if (peer.quiet >= self._death or peer.quarantined) and not peer.dead:
                     peer.dead = True
-                    peer.newest = 0  # if it comes back, it may have lost its store and its clock
+                    peer.newest = 0  # when it comes back, it may have lost its store and its clock
                     died.append(peer.id)
         self._in_step = len(heard) == len(self._all)
         self.core.finish(heard)

@@ -8,7 +8,7 @@ cdef class EdgeEnd:
     cdef public Py_ssize_t k
     cdef public bint free, echoed, up
     cdef public int standing
-    cdef public long long since, begun, used
+    cdef public long long since, begun, used, heard, calm
 
 
 cdef class Ledger:
@@ -16,9 +16,10 @@ cdef class Ledger:
     cdef public Py_ssize_t dimension, edge_registers
     cdef public long long silence, serial, age, degree, durable, reset
     cdef public dict closings, parked
-    cdef object _kept
+    cdef public object masks
+    cdef object _kept, _constant
     cdef public double samples
-    cdef Py_ssize_t _rounds, _now
+    cdef Py_ssize_t _rounds, _after_loss, _now
     cdef long long _born
     cdef dict _edges
     cdef Numbers _numbers
@@ -30,7 +31,7 @@ cdef class Ledger:
     @cython.locals(edge=EdgeEnd, degree=cython.longlong)
     cdef _count(self)
     cpdef begin(self, observation, double samples=*, weight=*)
-    @cython.locals(edge=EdgeEnd, echo=cython.longlong)
+    @cython.locals(edge=EdgeEnd, echo=cython.longlong, rows=bytes, mask=bytes)
     cpdef tell(self, neighbor, holding=*)
     @cython.locals(
         message=Outgoing,
@@ -40,7 +41,10 @@ cdef class Ledger:
         alone=bint,
         begins=bint,
         dropped=bint,
+        moves=bint,
+        degree=cython.longlong,
         unheard=cython.longlong,
+        row=cython.longlong,
     )
     cpdef finish(self, heard)
 

@@ -1,10 +1,10 @@
 """One agent of a dual method in ledger form. `methods/ledger.py` states the rules.
 
-What a deployed agent adds to them is how it counts. The silence of a neighbor is counted in this agent's own
-messages, not in round numbers, so that an agent ten times slower than its neighbors takes part in each of its
-rounds. Serials start at the clock's microseconds and grow by one per round: one number both tells an agent's
-runs apart and puts its messages in order. An echo from an earlier run is too old to let an edge move, and a message
-from an earlier run is refused as stale.
+A deployed agent differs from a simulated one in how it counts. The silence of a neighbor is counted in this agent's own
+messages, not in round numbers, so that an agent that is ten times slower than its neighbors takes part in each of its
+own rounds. Serials start at the clock's microseconds and grow by one per round, so that one number both distinguishes
+the runs of an agent and orders its messages. An echo from an earlier run is too old to update an edge, and a message
+from an earlier run is rejected as stale.
 """
 
 from __future__ import annotations
@@ -16,37 +16,41 @@ import numpy as np
 
 from gossamer.agents.round.closing import ALWAYS, ENDS, HOLDS, Closing, Parked
 from gossamer.agents.round.ledger_state import KEPT, RETURNING, LedgerState
+from gossamer.agents.round.masking import Masking
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.numbers import Numbers
 from gossamer.agents.round.overgrowth import LOOK, Overgrowth
 from gossamer.arrays import Floats
-from gossamer.errors import InvalidInput
-from gossamer.methods.ledger import COMPARED, DROPPED, NEW, RETURN_RATE, SILENCE, LedgerProgram
+from gossamer.methods.ledger import COMPARED, DROPPED, NEW, QUIET, RETURN_RATE, SILENCE, LedgerProgram
 
 _GONE = 1e-200
-"""A flow below this size has returned; smaller numbers would only slow the processor down."""
+"""A flow below this size counts as returned, because arithmetic on denormal numbers is slow."""
 
 
 class EdgeEnd:
     """The state of this end of an edge.
 
     k         the row of the edge in `Numbers`
-    free      whether its weight follows from the degrees
-    since     serial of the first message of this run, or after the edge was dropped
-    begun     the agent's age when the edge began with zero flow
-    used      serial of the neighbor's newest used message
+    free      whether its weight is computed from the degrees
+    since     serial of the first message of this run, or of the first after the edge was dropped
+    begun     age of the agent when the edge started with zero flow
+    used      serial of the newest message of the neighbor that was used
     standing  of this end's ledger: NEW, COMPARED or DROPPED
-    echoed    whether the neighbor has echoed a message since then
-    up        whether the edge counts, that is, was not dropped
+    echoed    whether the neighbor has echoed a message since `since`
+    heard     age of the agent when it last heard the neighbor
+    calm      age of the agent from which on the edge takes the method's own step again
+    up        whether the edge counts toward the degree: it is neither dropped nor closed
     """
 
-    def __init__(self, since: int, begun: int) -> None:
+    def __init__(self, since: int, begun: int, age: int) -> None:
         self.k = 0
         self.free = False
-        self.begin_anew(since, begun)
+        self.calm = 0
+        self.begin_anew(since, begun, age)
 
-    def begin_anew(self, since: int, begun: int) -> None:
+    def begin_anew(self, since: int, begun: int, age: int) -> None:
         self.since = since
+        self.heard = age - 1
         self.begun = begun
         self.used = 0
         self.standing = NEW
@@ -57,17 +61,18 @@ class EdgeEnd:
 class Ledger:
     """One agent of a dual method in ledger form. Pure: no clock, no transport.
 
-    program   the method's rounds, by the agent's own age; the last row holds from then on
-    weights   neighbor -> w_ij = -L_ij. 0: the Metropolis weight, 1/(1 + the larger degree of the two ends), where an
-              edge counts unless its neighbor was dropped
+    program   the method's rounds, by the agent's own age; the last row applies to all later rounds
+    weights   neighbor -> w_ij = -L_ij; 0 stands for the Metropolis weight, 1/(1 + the larger degree of the two ends),
+              where dropped edges do not count
     silence   A, in rounds
     return_rate  factor per round by which the flows of dropped edges return
-    serial    number of the first message, above every number this agent ever used before
-    restored  what an earlier run saved
-    kept      former neighbors whose flow, if it was saved, stays (see `rewire`)
-    names     agent -> common name of its certificate, for all members; empty: unknown (see `Parked`)
-    reset     the epoch in which all flows were set to zero last
-    most      (1 + E, n) the largest size of what a neighbor is told, if it is known (see `bounds.py`)
+    serial    number of the first message, larger than any that this agent has used before
+    restored  the state that an earlier run saved
+    kept      former neighbors whose saved flow is kept (see `rewire`)
+    names     agent -> common name of its certificate, for all members; empty if unknown (see `Parked`)
+    reset     the epoch in which all flows were last set to zero
+    most      (1 + E, n) bounds on the numbers in a message to a neighbor, if known (see `bounds.py`)
+    masks     the masks of the edges, in a fleet that has them
     """
 
     def __init__(
@@ -85,14 +90,16 @@ class Ledger:
         names: Mapping[int, str] | None = None,
         reset: int = 0,
         most: Floats | None = None,
+        masks: Masking | None = None,
     ) -> None:
         self.program = program
         self.me = me
         self.dimension = dimension
+        self.masks = masks
         self.silence = silence
         self.return_rate = return_rate
         self.edge_registers = len(program.edge)
-        self._rounds = program.rounds
+        self._rounds, self._after_loss = program.rounds, program.after_loss
         self._edges: dict[int, EdgeEnd] = {}  # by neighbor, in ascending order
         self._born = serial
         self.serial = serial
@@ -100,10 +107,9 @@ class Ledger:
         self.age, self.samples = state.age, state.samples
         self._now = max(min(self.age, self._rounds) - 1, 0)  # the row in use
         self.closings: dict[int, Closing] = {}
-        self.parked: dict[int, Parked] = {}
-        self.durable = ALWAYS  # the store has all up to this serial
+        self.durable = ALWAYS  # the store has everything up to this serial
         self.reset = state.reset
-        self.overgrowth = Overgrowth(dimension)
+        self.overgrowth = Overgrowth(dimension, None if masks is None else masks.scales)
         self._lay(weights, state.after_reset(reset), kept, names or {}, most)
         for j, ends in state.closed.items():
             if ends and j in self._edges and reset <= state.reset:
@@ -118,16 +124,18 @@ class Ledger:
         names: Mapping[int, str] | None = None,
         reset: int = 0,
     ) -> None:
-        """Continue with these neighbors: ledgers of edges that stay are kept, new edges begin at zero.
+        """Continue with these neighbors: the ledgers of edges that remain are kept, and new edges start at zero.
 
-        The flow to a neighbor that leaves returns slowly, so that its data leave the average; unless it is in `kept`:
-        then the flow stays as it is, and its data with it. A flow that is parked stays while the certificates of its
-        ends are those of members. With a later `reset` than before all flows are set to zero.
+        The flow of an edge to a former neighbor returns slowly, so that its data leave the average. For a neighbor in
+        `kept` the flow is kept, and its data remain in the average. A parked flow is kept while the certificates of
+        both ends are those of members. If `reset` is later than before, all flows are set to zero.
         """
         state = self.remember()
         if reset > state.reset:
             for edge in self._edges.values():
-                edge.begin_anew(self.serial, self.age)
+                edge.begin_anew(self.serial, self.age, self.age)
+            if self.masks is not None:
+                self.masks.rewire((), anew=True)
         self._lay(weights, state.after_reset(reset), kept, names or {}, most)
         stays = {} if reset > state.reset else self.closings
         for j in [j for j in self.closings if j not in stays or j not in weights]:
@@ -141,68 +149,27 @@ class Ledger:
         names: Mapping[int, str],
         most: Floats | None,
     ) -> None:
-        """Lay the edges out anew, with the registers and flows of `state`."""
-        self._check(state)
-        flows = self._sort_flows(weights, state, kept, names)
-        begun = self.age if self._edges else 0  # a new edge of an agent that runs begins with zero flow now
-        self._edges = {j: self._edges.get(j) or EdgeEnd(self._born, begun) for j in sorted(weights)}
+        """Arrange the edges, with the registers and flows of `state`."""
+        state.check(self.program, self.dimension)
+        flows, self._kept, self.parked = state.sort(self.me, weights, kept, names)
+        self.reset, self._constant = state.reset, flows.get(KEPT, 0.0)
+        begun = self.age if self._edges else 0  # a new edge of a running agent starts now, with zero flow
+        self._edges = {j: self._edges.get(j) or EdgeEnd(self._born, begun, self.age) for j in sorted(weights)}
         for k, (j, edge) in enumerate(self._edges.items()):
             edge.k, edge.free = k, weights[j] == 0.0
         self._count()
-        registers = [KEPT, RETURNING] if KEPT in flows else [RETURNING]
+        registers = [KEPT, RETURNING] if KEPT in flows or self.masks is not None else [RETURNING]
         rows = {j: k for k, j in enumerate([*self._edges, *registers])}
-        self._returns, self._most = RETURNING in flows, most
-        self._dropped = False  # whether an edge was dropped since flows were judged
+        self._returns, self._most, self._dropped = RETURNING in flows, most, False
         maps = self.program.maps([weights.get(j, 0.0) for j in rows])
         self._numbers = Numbers(*maps, self.dimension, most=most)
         self._numbers.own[:] = state.local
         for j, flow in flows.items():
             self._numbers.tells[rows[j], 1:] = flow
+        if self.masks is not None:
+            self.masks.rewire(weights)
+            self._follow_masks()
         self._numbers.conclude(self._now)
-
-    def _check(self, state: LedgerState) -> None:
-        edge = (self.edge_registers, self.dimension)
-        held = [*state.flows.values(), *(parked.flow for parked in state.parked.values())]
-        expected = [(len(self.program.own), self.dimension), *[edge] * len(held)]
-        shapes = [state.local.shape, *(flow.shape for flow in held)]
-        if shapes != expected:
-            raise InvalidInput(
-                f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {shapes}; "
-                "start over, or go back to the method that was saved"
-            )
-
-    def _sort_flows(
-        self,
-        weights: Mapping[int, float],
-        state: LedgerState,
-        kept: Collection[int],
-        names: Mapping[int, str],
-    ) -> dict[int, Floats]:
-        """Return the flows by neighbor, `KEPT` or `RETURNING`; note those that stay although their edge is gone."""
-        flows, stays, gone = {}, [], []
-        for j, flow in state.flows.items():
-            if j in weights:
-                flows[j] = flow
-            elif j == KEPT or j in kept:
-                stays.append(flow)
-            elif j not in state.parked:
-                gone.append(flow)
-        self.parked = {}
-        for j, parked in state.parked.items():
-            if j in kept:
-                stays.append(parked.flow)
-            elif not names or (parked.mine, parked.theirs) == (names.get(self.me), names.get(j)):
-                if j in weights:
-                    flows.setdefault(j, parked.flow)
-                else:
-                    self.parked[j] = parked
-        if gone:
-            flows[RETURNING] = np.sum(gone, axis=0)
-        self.reset = state.reset
-        self._kept = np.sum(stays, axis=0) if stays else None
-        if stays or self.parked:
-            flows[KEPT] = np.sum([*stays, *(parked.flow for parked in self.parked.values())], axis=0)
-        return flows
 
     def _count(self) -> None:
         degree = 0
@@ -215,8 +182,8 @@ class Ledger:
     def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of `samples` new observations.
 
-        `weight` is that of the observation in the agent's running mean; by default samples / all samples so far,
-        so that the mean is the plain mean of everything this agent has seen, at whatever rate.
+        `weight` is the weight of the observation in the agent's running mean. By default it is samples / all samples so
+        far, so that the running mean is the plain mean of everything that this agent has observed, at any rate.
         """
         self.samples += samples
         if weight is None:
@@ -231,14 +198,16 @@ class Ledger:
         if self.closings and neighbor in self.closings:
             closing = self.closings[neighbor].flags(self.durable)
         echo = 0 if edge.standing == DROPPED else holding or edge.used
-        return Outgoing(
-            self.serial, echo, edge.standing != NEW, self._numbers.told(edge.k), self.degree, closing
-        )
+        rows, mask = self._numbers.told(edge.k), b""
+        if self.masks is not None:
+            mask, rows = self.masks.say(neighbor, rows)
+        return Outgoing(self.serial, echo, edge.standing != NEW, rows, self.degree, closing, mask)
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
+        degree = self.degree
         for j, message in heard.items():
             edge = self._edges[j]
-            if self.closings and j in self.closings:  # told in this round that nothing moves
+            if self.closings and j in self.closings:  # both ends were told that the flow is final
                 edge.used = message.serial
                 continue
             mine, theirs = edge.standing, standing_of(message)
@@ -252,24 +221,35 @@ class Ledger:
                     mine = COMPARED
             if begins:
                 edge.begun = self.age
+            if begins or unheard > 1 or edge.heard < self.age - 1:
+                edge.calm = self.age + QUIET
+            edge.heard = self.age
             dropped = mine == DROPPED or theirs == DROPPED
             alone = mine != DROPPED and not edge.echoed and unheard > self.silence
             if theirs == DROPPED:
-                self._return(edge.k)
+                self._return(j)
             elif alone or theirs > mine or (theirs == mine and j < self.me):
                 self._numbers.adopt(edge.k, message.rows)
             edge.standing = DROPPED if mine == DROPPED and theirs != DROPPED else COMPARED
             edge.used = message.serial
             edge.up = True
-            if not dropped and 0 <= unheard <= self.silence:
+            moves = not dropped and 0 <= unheard <= self.silence
+            if self.masks is not None and not dropped:
+                moves = self._hear_mask(j, message) and moves
+            if moves:
                 if edge.free:
                     self._numbers.weigh(edge.k, 1.0 / (1 + max(self.degree, message.degree)))
-                self._numbers.move(edge.k, min(self.age - edge.begun, self._rounds - 1), message.rows)
+                row = min(self.age - edge.begun, self._rounds - 1)
+                if self.age < edge.calm:
+                    row += self._after_loss
+                self._numbers.move(edge.k, row, message.rows)
         if self.closings:
             self._go_on()
         if self._returns:
             self._shrink()
-        self._count()  # from the next message on: both ends of an edge use what they told each other
+        self._count()  # valid from the next message on, because both ends use the degrees that they sent
+        if self.masks is not None and (self.masks.stale or self.degree != degree):
+            self._follow_masks()
         self._numbers.finish(self._now)
         self.serial += 1
         self.age += 1
@@ -280,7 +260,7 @@ class Ledger:
 
     @property
     def estimate(self) -> Floats:
-        """The agent's answer after its latest round, shape (n,); a new array each time, for any thread."""
+        """The agent's answer after its latest round, shape (n,): a new array each time, safe for any thread."""
         return self._numbers.answer
 
     @property
@@ -301,50 +281,54 @@ class Ledger:
 
     @property
     def returning(self) -> Floats:
-        """What is left of the flows of dropped edges, as it counts in the answer, shape (n,)."""
+        """The part of the answer that comes from the flows of dropped edges, shape (n,)."""
         factors = self.program.estimate[self._now, len(self.program.own) + 1 : -1]
         left: Floats = factors @ self._numbers.tells[-1, 1:]
         return left
 
     def drop(self, neighbor: int, *, at_once: bool = False) -> None:
-        """Treat the neighbor as dead: its flow returns, and if it comes back, the edge begins with zero flow."""
-        if neighbor in self.closings:  # it said why it is silent, so its flow stays
+        """Treat the neighbor as dead: its flow returns, and if it comes back, the edge starts with zero flow."""
+        if neighbor in self.closings:  # its silence was announced, so its flow is kept
             return
         edge = self._edges[neighbor]
         if at_once:
+            self._take_mask(neighbor)
             self._numbers.tells[edge.k, 1:] = 0.0
         else:
-            self._return(edge.k)
+            self._return(neighbor)
         self._begin_again(edge)
         self._count()
+        if self.masks is not None:
+            self._follow_masks()
         self._numbers.conclude(self._now)
 
     def _begin_again(self, edge: EdgeEnd) -> None:
-        """Say from the next message on that this edge was dropped."""
-        edge.used, edge.standing, edge.since = 0, DROPPED, self.serial
+        """Tell the neighbor, from the next message on, that this edge was dropped."""
+        edge.used, edge.standing, edge.since, edge.heard = 0, DROPPED, self.serial, self.age - 1
         edge.echoed = edge.up = False
 
-    def _return(self, k: int) -> None:
-        """Let the flow of the k-th edge return slowly; the edge itself begins with zero flow."""
-        edge, left = self._numbers.tells[k, 1:], self._numbers.tells[-1, 1:]
+    def _return(self, neighbor: int) -> None:
+        """Let the flow of an edge return slowly, with its mask; the edge itself starts again with zero flow."""
+        self._take_mask(neighbor)
+        edge, left = self._numbers.tells[self._edges[neighbor].k, 1:], self._numbers.tells[-1, 1:]
         left += edge
         if self._most is None:
             self._dropped = True
             self.overgrowth.note_drop(edge, self.mean, self._numbers.answer)
-        else:  # what a liar claims must not accumulate; the excess returns at once
+        else:  # claims of a lying neighbor must not accumulate; the excess is removed at once
             np.clip(left, -self._most[1:], self._most[1:], out=left)
         edge[:] = 0.0
         self._returns = True
 
     def _shrink(self) -> None:
-        """Let the flows of dropped edges return by another round's share."""
+        """Reduce the flows of dropped edges by one round."""
         left = self._numbers.tells[-1, 1:]
         left *= self.return_rate
         left[np.abs(left) < _GONE] = 0.0
         self._returns = bool(left.any())
 
     def _watch_growth(self) -> None:
-        """Drop all edges at once if their flows have outgrown the agent's values (`overgrowth.py`)."""
+        """Drop all edges if their flows have outgrown the agent's values (`overgrowth.py`)."""
         flows = self._numbers.tells[:, 1:]
         if self.age % LOOK == 0:
             self.overgrowth.look(flows, self.mean, self._numbers.answer)
@@ -354,32 +338,65 @@ class Ledger:
         if self.overgrowth.begins_anew(flows):
             for j, edge in self._edges.items():
                 if j not in self.closings:
+                    self._take_mask(j)
                     flows[edge.k] = 0.0
                     self._begin_again(edge)
             flows[-1] = 0.0
             self._count()
             self._numbers.conclude(self._now)
 
+    def _hear_mask(self, neighbor: int, message: Outgoing) -> bool:
+        assert self.masks is not None
+        tell, edge = self.masks.hear(neighbor, message), self._edges[neighbor]
+        if tell and self.masks.begins(neighbor):
+            edge.calm = self.age + QUIET  # it has rested, and momentum would overshoot
+            if self.serial - edge.since > self.silence:
+                edge.begun = self.age
+        return tell
+
+    def _take_mask(self, neighbor: int) -> None:
+        """Make the mask of an edge that ends part of its flow."""
+        if self.masks is not None and (mask := self.masks.forget(neighbor)) is not None:
+            self._numbers.tells[self._edges[neighbor].k, 1:] += mask
+            self._numbers.tells[-2, 1:] -= mask
+
+    def _follow_masks(self) -> None:
+        """Let the agent's value and its next messages follow what is known of the masks."""
+        live = self.live
+        assert self.masks is not None
+        if self.masks.withdraws(live):
+            for j in live:
+                self._return(j)
+                self._begin_again(self._edges[j])
+            self._count()
+        self.masks.update(live)
+        self._numbers.tells[-2, 1:] = self._constant + self.masks.total
+
+    @property
+    def live(self) -> list[int]:
+        """The neighbors whose edges are neither dropped nor closed."""
+        return [j for j, edge in self._edges.items() if edge.up]
+
     # -- edges that end (see `closing.py`) ---------------------------------------------------------------------
 
     def close(self, neighbor: int) -> None:
-        """End the edge from this end: its flow stays as it is from now on."""
+        """Close the edge from this end: its flow no longer changes."""
         if neighbor not in self.closings:
             self.closings[neighbor] = Closing(self.serial)
             self._freeze(neighbor)
         self.closings[neighbor].own = True
 
     def reopen(self, neighbor: int) -> None:
-        """Resume an edge that this end closed, unless the other end has a reason to close it."""
+        """Resume an edge that this end closed, unless the other end has a reason to keep it closed."""
         closing = self.closings[neighbor]
         closing.own = False
         closing.over = not closing.theirs
         self._go_on()
 
     def _freeze(self, neighbor: int) -> None:
-        """Reduce the edge to its flow: all its registers take that value, and it no longer counts as up."""
+        """Reduce the edge to its flow: all its registers get that value, and it no longer counts as up."""
         edge = self._edges[neighbor]
-        if (flow := self.flow_register) is not None:
+        if (flow := self.program.flow_register) is not None:
             self._numbers.tells[edge.k, 1:] = self._numbers.tells[edge.k, 1 + flow].copy()
         edge.up = False
         self._count()
@@ -391,7 +408,7 @@ class Ledger:
             self._edges[j].up = True
 
     def hear_closing(self, neighbor: int, message: Outgoing) -> None:
-        """Take a message that closes an edge, or one on an edge that this end has closed, of whatever round."""
+        """Process a message that closes an edge, or that belongs to an edge closed by this end, from any round."""
         closing = self.closings.get(neighbor)
         ends = bool(message.closing & ENDS)
         if closing is None:
@@ -406,6 +423,8 @@ class Ledger:
         closing.over = False
         k = self._edges[neighbor].k
         mine = self._numbers.tells[k, 1:]
+        if self.masks is not None:
+            self.masks.hear(neighbor, message, rests=True)
         theirs = np.frombuffer(message.rows).reshape(1 + mine.shape[0], -1)[1:]
         if not message.closing:
             same = False
@@ -413,55 +432,49 @@ class Ledger:
             self._numbers.adopt(k, message.rows)
             self._numbers.conclude(self._now)
             closing.since, same = self.serial, True
-        closing.matched = same
+        closing.matched = same = same and (self.masks is None or self.masks.edges[neighbor].agrees)
         closing.confirmed = same and bool(message.closing & HOLDS)
 
     def farewell(self, neighbor: int) -> Outgoing:
-        """A message between two rounds that says how a closed edge stands; it has no value but zero."""
+        """Return a message about a closed edge, to be sent between two rounds; the value in it is zero."""
         edge = self._edges[neighbor]
         rows = self._numbers.tells[edge.k].copy()
         rows[0] = 0.0
         flags = self.closings[neighbor].flags(self.durable)
         echo = 0 if edge.standing == DROPPED else edge.used
-        return Outgoing(self.serial, echo, edge.standing != NEW, rows.tobytes(), self.degree, closing=flags)
+        told, mask = rows.tobytes(), b""
+        if self.masks is not None:
+            mask, told = self.masks.say(neighbor, told)
+        return Outgoing(self.serial, echo, edge.standing != NEW, told, self.degree, flags, mask)
 
     def park(self, neighbor: int, mine: str, theirs: str, *, doubt: bool = False) -> None:
-        """Keep the flow of an edge that has ended; to be followed by `rewire` without it."""
+        """Keep the flow of an edge that was removed; call `rewire` without the edge afterwards."""
+        self._take_mask(neighbor)
         flow = self.flow(neighbor)
         self._numbers.tells[self._edges[neighbor].k, 1:] = 0.0
         self.parked[neighbor] = Parked(flow, mine, theirs, doubt)
 
     def settle(self, neighbor: int, flow: Floats) -> None:
-        """Replace a parked flow that was in doubt; to be followed by `rewire`."""
+        """Replace a parked flow that was in doubt; call `rewire` afterwards."""
         self.parked[neighbor] = replace(self.parked[neighbor], flow=flow, doubt=False)
 
     def share(self) -> Floats:
-        """What this agent holds of the average once its own mean is mixed in: that mean, and all its flows; (n,).
-
-        Without those that return, which will be gone.
-        """
-        flow = self.flow_register
+        """Return (n,) this agent's share of the average: its own mean plus its flows, without returning ones."""
+        flow = self.program.flow_register
         assert flow is not None
         held: Floats = self.mean + self._numbers.tells[:-1, 1 + flow].sum(axis=0)
         return held
 
     def give(self, heirs: Sequence[int]) -> None:
-        """Give all that this agent holds of the average to these neighbors, whose edges are closed, in equal parts."""
+        """Hand this agent's share of the average to these neighbors, whose edges are closed, in equal parts."""
         part = self.share() / len(heirs)
         for j in heirs:
             self._numbers.tells[self._edges[j].k, 1:] -= part
             self.closings[j].since = self.serial
         self._numbers.conclude(self._now)
 
-    @property
-    def flow_register(self) -> int | None:
-        """Which register of an edge is its flow: the one that messages read; None: they read several."""
-        reads = self.program.tell[:, 0, len(self.program.own) + 1 : -1]
-        registers = np.flatnonzero(reads.any(axis=0))
-        return int(registers[0]) if len(registers) == 1 and np.all(reads[:, registers[0]] == 1.0) else None
-
     def remember(self) -> LedgerState:
-        """A copy of what must survive a restart."""
+        """Return a copy of the state that must survive a restart."""
         flows = {j: self.flow(j) for j in self._edges}
         if self._kept is not None:
             flows[KEPT] = self._kept.copy()
@@ -476,11 +489,12 @@ class Ledger:
             dict(self.parked),
             {j: closing.theirs for j, closing in self.closings.items() if closing.matched},
             self.reset,
+            *(({}, {}) if self.masks is None else (self.masks.kept, self.masks.secrets)),
         )
 
 
 def standing_of(message: Outgoing) -> int:
-    """The standing of the sender's ledger; one that has dropped the edge echoes nothing."""
+    """Return the standing of the sender's ledger; a sender that has dropped the edge sends no echo."""
     if not message.settled:
         return NEW
     return COMPARED if message.echo else DROPPED

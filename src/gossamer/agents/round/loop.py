@@ -1,4 +1,4 @@
-"""An agent's rounds, one by one: what it has observed since the last one goes into the next."""
+"""The rounds of an agent: each uses the observations that arrived since the previous one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gossamer.arrays import Floats
 
 
 class RoundLoop:
-    """Plays an agent's rounds.
+    """Runs the rounds of an agent.
 
-    pending  observations that wait for the next round; any thread may append
-    paced    a source that gives one observation per round, or None for a bad line; if it fails it
-             ends, and `failed` is called with the error
-    taken    how many of the pending ones were used
-    resting  observations wait, because the agent hands over what it has
+    pending  observations for the next round; any thread may append
+    paced    a source with one observation per round, or None for a bad line; if it raises, it ends and `failed` is
+             called with the error
+    taken    number of pending observations that were used
+    resting  whether observations are held back, because the agent is handing over its share
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class RoundLoop:
         self._extremes = extremes
 
     def play(self, due: float) -> None:
-        """Play one round, which stays open for missing neighbors at least until `due`."""
+        """Run one round, which stays open for missing neighbors at least until `due`."""
         batch = self._batch()
         self._conversation.step(batch.observation, batch.samples, batch.weight, due)
 
     def last(self) -> None:
-        """Play a round without neighbors if observations are pending, because they must reach the store."""
+        """Run a round without neighbors if observations are pending, so that they reach the store."""
         self.paced = iter(())
         self._batcher.ending = True
         if self.pending and not self.resting:

@@ -8,6 +8,7 @@ cdef class Outgoing:
     cdef public long long closing
     cdef readonly bint settled
     cdef readonly bytes rows
+    cdef public bytes mask
 
 
 @cython.no_gc

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 
 class Outgoing:
-    """What an agent tells one neighbor in one round.
+    """A message from an agent to one neighbor in one round.
 
-    serial   number of this message; it grows with every message an agent sends, across restarts too
-    echo     serial of the newest message from the receiver that the sender used or holds; 0: none
+    serial   number of this message; it grows with every message that an agent sends, also across restarts
+    echo     serial of the newest message of the receiver that the sender has used or holds; 0 if there is none
     settled  whether the sender has compared its ledger of this edge since it started
-    rows     the method's message m_i, then the sender's registers of this edge: the bytes of float64 (1 + E, n)
-    degree   how many edges of the sender are up: the weight of an edge follows from the degrees of its two ends
-    closing  whether, and how, the sender ends the edge (see `closing.py`); 0: it does not
+    rows     the method's message m_i, then the sender's registers of this edge: float64 (1 + E, n) as bytes
+    degree   number of the sender's edges that are up; the weight of an edge depends on the degrees of its two ends
+    closing  flags if the sender closes the edge (see `closing.py`); otherwise 0
+    mask     which mask the edge has, in a fleet with masks (see `masking.py`), and whether `rows` has a value
     """
 
     def __init__(
-        self, serial: int, echo: int, settled: bool, rows: bytes, degree: int = 0, closing: int = 0
+        self,
+        serial: int,
+        echo: int,
+        settled: bool,
+        rows: bytes,
+        degree: int = 0,
+        closing: int = 0,
+        mask: bytes = b"",
     ) -> None:
         self.serial = serial
         self.echo = echo
@@ -23,10 +31,11 @@ class Outgoing:
         self.rows = rows
         self.degree = degree
         self.closing = closing
+        self.mask = mask
 
 
 class Received(Outgoing):
-    """A message that arrived and passed every check, with its sender and round, its roster's epoch, and extremes."""
+    """A message that passed all checks, with its sender, its round, the epoch of its roster, and extremes."""
 
     def __init__(
         self,
@@ -48,4 +57,5 @@ class Received(Outgoing):
         self.degree = degree
         self.epoch = epoch
         self.closing = 0
+        self.mask = b""
         self.extremes = b""

@@ -1,7 +1,7 @@
-"""The numbers of an agent and the sums of a round, in NumPy. `numbers.pyx` is the same in C.
+"""The numbers of an agent and the sums of a round, in NumPy.
 
-Where there was a C compiler when gossamer was installed, `numbers.pyx` takes the place of this module: the same
-classes, ten times faster on the short vectors that most agents average.
+If a C compiler was available when gossamer was installed, `numbers.pyx` replaces this module: the same classes, ten
+times faster on the short vectors that most agents average.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ COMPILED = False
 
 
 class Numbers:
-    """What one agent holds, in one block of rows, and the linear maps that a round applies to it.
+    """The registers of an agent in one block of rows, and the linear maps that a round applies to them.
 
-    The maps are `LedgerMaps`. The rows are its own L registers, the observation, and for each neighbor what
-    it is told: the agent's message (which no map reads), then the E registers of their edge. `most`, (1 + E, n), is
-    the largest size of what a neighbor is told; registers of an edge are clipped to it.
+    The maps are `LedgerMaps`. The rows are the agent's own L registers, the observation and, for each neighbor, the
+    rows of its message: the agent's value (which no map reads), then the E registers of their edge. `most`, (1 + E, n),
+    bounds the numbers in a message; registers of an edge are clipped to it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Numbers:
         self.tells = self.rows[own + 1 :].reshape(len(weights), 1 + registers, dimension)
         self._tell, self._slope, self._step, self._estimate = tell, slope, step, estimate
         self._columns = columns
-        self._scales = np.ones((len(weights), 1, 1 + registers))  # what was mixed counts by the edge's weight
+        self._scales = np.ones((len(weights), 1, 1 + registers))  # differences are weighted by the edge
         self._scales[:, 0, 0] = weights
         self._after = np.zeros((1 + own, dimension))
         self._answer: Floats = np.zeros(dimension)
@@ -53,23 +53,23 @@ class Numbers:
         self._scales[k, 0, 0] = weight
 
     def begin(self, t: int, observation: Floats, weight: float) -> None:
-        """Take the observation, and compute this round's message."""
+        """Set the observation, and compute the message of this round."""
         self._observation[:] = observation
         self._after = (self._slope[t] * weight + self._tell[t])[:, self._columns].dot(self.rows)
         self.tells[:, 0] = self._after[0]
 
     def told(self, k: int) -> bytes:
-        """What the k-th neighbor is told: the rows that belong to it."""
+        """Return the rows of the message to the k-th neighbor."""
         edge: Floats = self.tells[k]
         return edge.tobytes()
 
     def adopt(self, k: int, rows: bytes) -> None:
-        """Adopt the k-th neighbor's ledger, negated."""
+        """Replace the registers of the k-th edge by the negated ones of the neighbor."""
         edge = self.tells[k]
         np.negative(np.frombuffer(rows).reshape(edge.shape)[1:], out=edge[1:])
 
     def move(self, k: int, t: int, rows: bytes) -> None:
-        """Apply the method's step to the k-th edge, with what was said and heard."""
+        """Apply the method's step to the k-th edge, with the values that were sent and received."""
         edge = self.tells[k]
         np.subtract(self._after[0], np.frombuffer(rows, count=edge.shape[1]), out=edge[0])
         edge[1:] = (self._step[t] * self._scales[k]).dot(edge)
@@ -87,7 +87,7 @@ class Numbers:
 
     @property
     def answer(self) -> Floats:
-        """The answer of the last `conclude`, shape (n,); a copy, consistent whichever thread asks."""
+        """The answer of the last `conclude`, shape (n,): a copy, safe for any thread."""
         return self._answer.copy()
 
 
@@ -96,8 +96,8 @@ class Features:
 
     row      their sum over the observations of one round, shape (components,)
     pairs    whether products of two components of the observation are among them
-    noise    (any, K): standard normal numbers, of which each observation uses one line
-    skipped  number of components before the replicates that others add to `row`
+    noise    (any, K): standard normal numbers, one line per observation
+    skipped  number of components, before the replicates, that are added to `row` elsewhere
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Features:
         self._replicates = self.row[len(self.row) - n * replicates :].reshape(replicates, n)
 
     def begin(self, mean: Floats) -> None:
-        """Start a round of an agent whose mean vector is `mean` so far."""
+        """Start a round of an agent whose mean vector so far is `mean`."""
         self.row[:] = 0.0
         self._own[:] = mean[1 : 1 + len(self._own)]
         if mean[0] not in (0.0, 1.0):

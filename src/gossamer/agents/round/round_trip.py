@@ -1,4 +1,4 @@
-"""Round-trip times, and how long a round waits for a neighbor as a result."""
+"""Round-trip times, and the time that a round waits for a neighbor as a result."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import math
 from gossamer.agents.config.settings import AUTO, AgentSettings
 
 _FIRST = 0.2
-"""Seconds that a round waits for a neighbor whose round trip is not known yet."""
+"""Seconds that a round waits for a neighbor whose round-trip time is not known yet."""
 
 _LEAST, _MOST = 0.05, 2.0
-"""Seconds that a round waits at least, because processes are not scheduled at once, and at most."""
+"""Shortest and longest wait of a round in seconds; shorter waits would be missed because of process scheduling."""
 
 
 class RoundTrip:
@@ -21,7 +21,7 @@ class RoundTrip:
         self.deviation = math.nan
 
     def add(self, seconds: float) -> None:
-        """Take in one measurement."""
+        """Add a measurement."""
         if math.isnan(self.mean):
             self.mean, self.deviation = seconds, seconds / 2
         else:
@@ -30,10 +30,10 @@ class RoundTrip:
 
 
 def timeout_of(settings: AgentSettings, trip: RoundTrip | None = None) -> float:
-    """Seconds that a round waits for a neighbor: `settings.timeout`, or what its round trip asks for.
+    """Return the seconds that a round waits for a neighbor: `settings.timeout`, or a time based on its round trips.
 
-    That is the mean and four deviations, as in TCP, but at most twice the pace or twice the mean, whichever is longer:
-    a message that takes much longer than others is lost for its round, and the fleet keeps its pace.
+    This is the mean plus four deviations, as in TCP, but at most twice the pace or twice the mean, whichever is longer.
+    A message that takes much longer than the others is lost for its round, so that the fleet keeps its pace.
     """
     if settings.timeout != AUTO:
         return float(settings.timeout)

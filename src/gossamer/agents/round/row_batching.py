@@ -1,10 +1,10 @@
 """The rows of an agent that learns a model, and the sums over them that it averages (`models.py`, `learning.py`).
 
-A table (a CSV file that is not followed) is read as a whole, at every start. All rows wait for the next common time
-(`learning.py`), and other rows than those of tables until there are at
-least `FleetModel.least` at a time: the difference between two messages is that of the sums, and must not be a row. An
-agent never stores a row. One that has more than `FleetModel.memory` rows, none of them of a table, lets the oldest go
-once the estimate is good, and a restart does the same: their sums stay as they were, and are used as long as they fit.
+A table (a CSV file that is not followed) is read as a whole at every start. Rows enter the sums at common times
+(`learning.py`). Rows that are not from a table also wait until there are at least `FleetModel.least` of them, so that
+the difference between two messages, which is a difference of sums, never reveals a single row. Rows are never stored on
+disk. An agent with more than `FleetModel.memory` rows, none of them from a table, discards the oldest once the estimate
+is good; a restart discards all. The sums over discarded rows are kept, and are used as long as they fit the estimate.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from gossamer.models import (
 log = logging.getLogger("gossamer.agents")
 
 _CHUNK = 1 << 15
-"""Rows that are linearized at once."""
+"""Number of rows that are linearized at once."""
 
 _WINDOW = 8
-"""Rows enter in the first eighth of a turn, for agents that are late, and averages are read in the last."""
+"""Rows enter in the first eighth of a turn, which leaves time for late agents; averages are read in the last eighth."""
 
 _PATIENCE = 4
-"""Limit on the rows that an agent holds while it waits for a good estimate, as a multiple of its memory."""
+"""Largest number of rows that an agent holds while there is no good estimate, as a multiple of its memory."""
 
 
 class Clock(NamedTuple):
-    """What an agent knows of its fleet at a moment: the number of the round, how many members there are (0: unknown),
-    and what its neighbors hold."""
+    """What an agent knows about its fleet: the current round, the number of members (0 if unknown), and the values of
+    its neighbors."""
 
     round: Callable[[], int]
     members: Callable[[], int]
@@ -55,33 +55,41 @@ class Clock(NamedTuple):
 
 
 def spread_of(members: int) -> int:
-    """Number of rounds after which rows have spread through a fleet of `members`, in the worst case a chain."""
+    """Number of rounds after which rows have spread through a fleet of `members` agents, even if it is a chain."""
     return min(8 + 10 * members, 600) if members else 256
 
 
 def batcher_of(
-    settings: AgentSettings, layout: Layout, ledger: Ledger, seed: int | None, clock: Clock
+    settings: AgentSettings,
+    layout: Layout,
+    ledger: Ledger,
+    seed: int | None,
+    clock: Clock,
+    noise: Floats | None = None,
 ) -> Batcher:
-    """The object that turns an agent's observations into what it averages."""
+    """Return the object that turns an agent's observations into the components that it averages.
+
+    `noise`, (n,), is what it adds to its level; None if that is nothing.
+    """
     if isinstance(layout, ModelLayout):
         own = ledger.mean, ledger.samples
         return RowBatcher(layout, lambda: ledger.estimate, own, seed, clock)
     weighted = ledger.program.weighted
     gain = getattr(settings.method, "gain", None) if weighted else None
-    return Batcher(layout, gain=gain, holds=not weighted, seed=seed)
+    return Batcher(layout, gain=gain, holds=not weighted, seed=seed, shift=noise)
 
 
 def answers_of(batcher: Batcher, ledger: Ledger) -> Answers:
-    """An agent's answers; those of a model were read when rows had spread."""
+    """Return an agent's answers; those of a model are the latest that were read after rows had spread."""
     return batcher.answers() if isinstance(batcher, RowBatcher) else batcher.layout.read(ledger.estimate)
 
 
 class RowBatcher(Batcher):
-    """Turns an agent's rows into the sums that it averages. See the top of this file.
+    """Turns an agent's rows into the sums that it averages, as described at the top of this file.
 
-    estimate  what the agent holds of the network's average, (n,)
-    own       its own sums from before a restart, (n,), and of how many rows they are
-    clock     what it knows of its fleet
+    estimate  the agent's estimate of the network's average, (n,)
+    own       its own sums from before a restart, (n,), and the number of rows in them
+    clock     what it knows about its fleet
     """
 
     def __init__(
@@ -97,9 +105,8 @@ class RowBatcher(Batcher):
         self.ending = False
         self._clock = clock
         self._answers = ModelAnswers(layout, np.zeros(layout.size), members=clock.members())
-        self._taken = self._read = (
-            self._looked
-        ) = -1  # the turns in which rows entered, and averages were read
+        # The turns in which rows entered, and averages were read.
+        self._taken = self._read = self._looked = -1
         self._random = np.random.default_rng(seed)
         self._by_agents = layout.weighting == "agents"
         sums, samples = own
@@ -109,26 +116,27 @@ class RowBatcher(Batcher):
         self._waiting: list[Floats] = []
         self._table = False
         self._next = 0
-        self._good = False  # whether rows may be let go
+        self._good = False  # whether rows may be discarded
         self._near = self._nearing = False  # whether new rows are linearized at theta; from the next look on
         half_life = layout.model.forgetting
         self._half_life = half_life
 
     @property
     def held(self) -> int:
-        """How many rows are in memory."""
+        """Number of rows in memory."""
         return self._kept.count
 
     def fits(self) -> bool:
         """Whether the sums from before a restart were linearized close to the estimate.
 
-        Much closer than a published one: they stay as they are, while the estimate may move until all rows have mixed.
+        The limit is much stricter than for publication, because these sums can no longer be moved, while the estimate
+        may change until all rows have mixed.
         """
         most = PUBLISHED / 100
         return bool(self.layout.judge(self._estimate(), self._clock.members()).linearization <= most)
 
     def begin_again(self) -> None:
-        """Forget the sums from before a restart: all rows will come again."""
+        """Discard the sums from before a restart, because all rows will be read again."""
         self._frozen[:] = 0.0
 
     def answers(self) -> ModelAnswers:
@@ -136,7 +144,7 @@ class RowBatcher(Batcher):
         return self._answers
 
     def _turn(self) -> tuple[int, float]:
-        """The number of the current turn, and the share of it that is over."""
+        """Return the number of the current turn, and the fraction of it that has passed."""
         return divmod(self._clock.round() / spread_of(self._clock.members()), 1.0)  # type: ignore[return-value]
 
     def takes(self) -> bool:
@@ -179,13 +187,13 @@ class RowBatcher(Batcher):
         )
 
     def _take_in(self, samples: float) -> int:
-        """Let the rows that wait into the sums; return how many are new to an agent that had `samples` before."""
+        """Add the waiting rows to the sums; return how many are new to an agent that had `samples` rows before."""
         rows, count = self._take(samples)
         if len(rows):
             layout, last = self.layout, self.layout.sums.components
             lengths = () if layout.sums.meat else (len(rows),)
             noise = self._random.standard_normal((*lengths, layout.noise))
-            if layout.sums.meat:  # the sum over rows of what each keeps
+            if layout.sums.meat:  # noise of the sum over these rows
                 self._frozen[last:] += np.sqrt(len(rows)) * noise
             self._sums += self._kept.add(rows, noise, careful=not self._near)
             if not self._table:
@@ -193,7 +201,7 @@ class RowBatcher(Batcher):
         return count
 
     def _take(self, samples: float) -> tuple[Floats, int]:
-        """The rows to add now, and how many of them are new to an agent that had `samples` before."""
+        """Return the rows to add now, and how many are new to an agent that had `samples` rows before."""
         least, count = self.layout.model.least, 0
         rows = np.zeros((0, self.layout.dimension))
         for table in (item for item in self._waiting if item.ndim == 2):
@@ -203,7 +211,7 @@ class RowBatcher(Batcher):
                 )
                 continue
             rows, count = table, max(len(table) - int(samples), 0)
-            self._frozen[:] = 0.0  # it has all rows that this agent had before it was restarted
+            self._frozen[:] = 0.0  # the table contains all rows that this agent had before the restart
             self._table = True
         self._waiting = [item for item in self._waiting if item.ndim == 1]
         if len(self._waiting) >= least:
@@ -213,7 +221,7 @@ class RowBatcher(Batcher):
         return rows, count
 
     def _let_go(self) -> None:
-        """Keep the sums of the oldest rows, and not the rows, once there is a good estimate."""
+        """Replace the oldest rows by their sums once there is a good estimate."""
         memory = self.layout.model.memory
         most = memory if self._good else _PATIENCE * max(memory, self.layout.model.least)
         if self._kept.count > most:
@@ -222,7 +230,7 @@ class RowBatcher(Batcher):
             self._sums -= freed
 
     def _look(self, age: int) -> None:
-        """Move the rows in memory toward the estimate of now, if they are too far away."""
+        """Linearize the rows in memory closer to the current estimate, if they are too far from it."""
         self._next = next_look(age, self._near, self.layout.model.forgetting)
         held = self._estimate()
         if not held[0] > 0:
@@ -249,9 +257,8 @@ class KeptRows:
         self.count = 0
         self._careful = True
         self.theta: Floats | None = None
-        self.known: tuple[Floats, float] | None = (
-            None  # the inverse of the mean curvature, and of how many rows
-        )
+        # The inverse of the mean curvature, and of how many rows.
+        self.known: tuple[Floats, float] | None = None
         self.rows = np.zeros((0, layout.dimension))
         self.predictors = np.zeros((0, layout.family.outputs))
         self.weights = np.zeros(0)
@@ -282,7 +289,7 @@ class KeptRows:
         return self._sums(slice(last, self.count))
 
     def drop(self, count: int) -> Floats:
-        """Forget the oldest rows, and return the sums over them."""
+        """Discard the oldest rows, and return the sums over them."""
         dropped = self._sums(slice(0, count))
         for name in ("rows", "predictors", "weights", "noise"):
             values = getattr(self, name)
@@ -311,7 +318,7 @@ class KeptRows:
         return np.asarray(theta.reshape(self._layout.family.outputs, -1) @ self._covariates(rows).T)
 
     def _sums(self, part: slice) -> Floats:
-        """The sums over some rows as they are linearized now, without the replicates of weights."""
+        """Return the sums over some rows at their current linearization, without the replicates of weights."""
         layout = self._layout
         x, y, weights = self._covariates(self.rows[part]), self.rows[part, -1], self.weights[part]
         predictors = self.predictors[part].T

@@ -1,8 +1,8 @@
 """The interface of transports: one verb, `exchange`, and the set of connected neighbors.
 
-A transport carries bytes between an agent and its neighbors. It knows nothing of ledgers or methods, and
-does not raise for a neighbor that is absent, slow or gone. It may lose, delay, duplicate and reorder
-messages: the agent tolerates that. It must never deliver a message under another sender's number.
+A transport carries bytes between an agent and its neighbors. It knows nothing about ledgers or methods, and does not
+raise an error for a neighbor that is absent, slow or gone. It may lose, delay, duplicate and reorder messages, which
+the agent tolerates. It must never deliver a message under another sender's number.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Protocol, runtime_checkable
 from gossamer.agents.config.settings import AgentSettings
 
 Deliver = Callable[[int, bytes], bool]
-"""Called with (sender, payload) for each message; returns whether the round has now heard enough."""
+"""Called with (sender, payload) for each message; returns whether `exchange` should return."""
 
 
 @runtime_checkable
 class Transport(Protocol):
     """What an agent needs from a network. All but `wake` are called from the agent's own thread.
 
-    A transport that measures round trips also has them in `trips`, a mapping from neighbors to `RoundTrip`; one that
-    knows what the neighbors run has it in `builds`.
+    A transport that measures round-trip times provides them in `trips`, a mapping from neighbors to `RoundTrip`; one
+    that knows the versions of the neighbors provides them in `builds`.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Transport(Protocol):
     """
 
     def open(self) -> None:
-        """Start listening and connecting to the neighbors; return at once, whether or not any is up."""
+        """Start listening and connecting to the neighbors; return at once, whether or not any of them is running."""
 
     def exchange(
         self,
@@ -41,20 +41,19 @@ class Transport(Protocol):
     ) -> None:
         """Send each neighbor its message, then deliver what arrives.
 
-        Returns when `deliver` says that it heard enough, when `deadline` (of time.monotonic) has passed,
-        when a neighbor connects or disconnects, or when `wake` was called. Messages that have arrived already
-        are delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
-        inbox. Never raises for an absent neighbor.
+        Returns when `deliver` returns True, when `deadline` (of time.monotonic) has passed, when a neighbor connects or
+        disconnects, or after a call of `wake`. Messages that have already arrived are delivered even after the
+        deadline, so an empty `outgoing` and a deadline in the past drain the inbox. An absent neighbor is not an error.
         """
 
     def rewire(self, settings: AgentSettings) -> None:
-        """Continue with the neighbors, addresses and certificates of these settings; connections that stay are kept."""
+        """Continue with the neighbors, addresses and certificates of these settings; keep the other connections."""
 
     def present(self) -> frozenset[int]:
-        """The neighbors known to be connected now; all of them, if the transport cannot know."""
+        """Return the neighbors that are connected now; all of them if the transport cannot tell."""
 
     def wake(self) -> None:
-        """Make a running `exchange` return soon; any thread may call this."""
+        """Make a running `exchange` return; any thread may call this."""
 
     def close(self) -> None:
-        """Stop; may be called twice."""
+        """Close all connections; may be called twice."""

@@ -16,7 +16,8 @@ cdef class Codec:
     cdef readonly Py_ssize_t longest
     cdef long long _rounds_ahead
     cdef bint _bounded
-    cdef const double[::1] _most
+    cdef const double[::1] _most, _largest_mask
+    cdef bint _masked
     cdef object _pack, _unpack
 
     cpdef encode(self, round, Outgoing content)

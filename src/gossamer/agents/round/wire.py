@@ -3,12 +3,13 @@
 A payload is two bytes "Gs", one byte of protocol version, the fingerprint of the settings that all agents must share
 (`settings.fingerprint`), then a MessagePack array (msgspec) of
 
-    sender, round, serial, echo, settled, degree, epoch, rows, extremes, closing
+    sender, round, serial, echo, settled, degree, epoch, rows, extremes, closing, mask
 
 rows, (1 + E) x n float64, little endian, are the sender's value, then its ledger of the edge (see `messages.py`); epoch
-is that of its roster; extremes, 2n float64, are empty unless they are asked for (see `extremes.py`); closing is left
-out unless the sender ends the edge (see `closing.py`). A roster travels in a payload of its own: "Gr", the version,
-then the signed roster as it is (see `fleet/roster.py`).
+is that of its roster; extremes, 2n float64, are empty unless the fleet collects them (see `extremes.py`); closing is
+omitted unless the sender closes the edge (see `closing.py`) or the fleet has masks, and mask unless it has (see
+`masking.py`). A roster is sent in a payload of its own: "Gr", the version, then the signed roster (see
+`membership/roster.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gossamer.agents.config.settings import LARGEST, LARGEST_COUNT, Limits
+from gossamer.agents.round.masking import OFFERS, well_formed
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.numbers import beyond, square
 from gossamer.agents.statistics.extremes import Extremes
@@ -37,7 +39,7 @@ VERSION = 2
 _MAGIC = b"Gs"
 _ROSTER = b"Gr" + bytes([VERSION])
 _ENVELOPE = 96
-"""Bytes that header, numbers and MessagePack's own framing need at most."""
+"""Largest number of bytes of the header, the integers and MessagePack's framing."""
 
 
 _LARGEST_SQUARE = LARGEST**2
@@ -52,7 +54,7 @@ class Reason(StrEnum):
     GARBAGE = "garbage"  # not a message at all
     VERSION = "version"  # another protocol version
     SETTINGS = "settings"  # from an agent that averages something else
-    ROSTER = "roster"  # a roster that is not valid, not newer, or not asked for
+    ROSTER = "roster"  # a roster that is invalid, not newer, or not expected
     SENDER = "sender"  # claims to be from another agent, or is not from a neighbor
     DIMENSION = "dimension"  # vectors of another length
     NUMBERS = "numbers"  # NaN, infinity or absurdly large
@@ -79,6 +81,7 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     rows: bytes
     extremes: bytes
     closing: Annotated[int, msgspec.Meta(ge=0, le=7)] = 0
+    mask: bytes = b""
 
 
 _MESSAGES = msgspec.msgpack.Decoder(_Message)
@@ -88,11 +91,12 @@ class Codec:
     """Turns messages into bytes and back for one agent.
 
     me                 this agent, the sender in its messages
-    neighbors          whose messages it accepts
-    dimension          n, and `edge_registers` E: the shape it expects
+    neighbors          the agents whose messages it accepts
+    dimension          n; with E = `edge_registers`, the expected shape is (1 + E, n)
     agreed             fingerprint of the settings that sender and receiver must share
-    epoch              of the roster this agent follows
+    epoch              epoch of this agent's roster
     extremes           the extremes that it knows, if it collects them
+    masks              (n,) the largest mask, if the fleet has masks
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class Codec:
         limits: Limits,
         agreed: bytes = b"",
         extremes: Extremes | None = None,
+        masks: Floats | None = None,
     ) -> None:
         self.me = me
         self.neighbors = neighbors
@@ -113,14 +118,16 @@ class Codec:
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
+        self._masked = masks is not None
+        self._largest_mask = np.zeros(0) if masks is None else np.ascontiguousarray(masks)
         self.limit(None)
-        beside = 0 if extremes is None else extremes.known.nbytes
+        beside = (0 if extremes is None else extremes.known.nbytes) + 52 * self._masked
         self.longest = limits.message_bytes or _ENVELOPE + self._bytes + beside
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack = _MESSAGES.decode
 
     def limit(self, most: Floats | None) -> None:
-        """Accept numbers up to these sizes, (1 + E, n), from now on; None: up to `LARGEST`."""
+        """Accept numbers up to these bounds, (1 + E, n), from now on; None means up to `LARGEST`."""
         self._bounded = most is not None
         self._most = np.zeros(0) if most is None else np.ascontiguousarray(most).ravel()
 
@@ -137,12 +144,14 @@ class Codec:
             rows,
             b"" if self.extremes is None else _little(self.extremes.known.tobytes()),
         )
-        if content.closing:
+        if content.mask:
+            fields = (*fields, content.closing, content.mask)
+        elif content.closing:
             fields = (*fields, content.closing)
         return self._header + self._pack(fields)
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
-        """Read a message that the transport says `sender` sent, in this agent's `round`."""
+        """Decode a message that, according to the transport, came from `sender`, in this agent's `round`."""
         if len(payload) > self.longest:
             return Reason.SIZE
         if not payload.startswith(self._header):
@@ -164,8 +173,16 @@ class Codec:
             return Reason.NUMBERS
         if self._bounded and (column := beyond(rows, self._most)) >= 0:
             return Reason.VALUE if column < self._shape[1] else Reason.FLOW
+        if self._masked:
+            if not well_formed(message.mask):
+                return Reason.GARBAGE
+            if message.mask[0] & OFFERS and beyond(rows[: 8 * self._shape[1]], self._largest_mask) >= 0:
+                return Reason.VALUE
+        elif message.mask:
+            return Reason.GARBAGE
         received = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
         received.closing = message.closing
+        received.mask = message.mask
         if self.extremes is not None:
             received.extremes = _little(message.extremes)
             if not self.extremes.plausible(received.extremes):
@@ -175,26 +192,26 @@ class Codec:
         return received
 
     def _foreign(self, payload: bytes) -> Reason:
-        """Why a payload is not one of this fleet's messages."""
+        """Return why a payload is not a message of this fleet."""
         if payload[:2] != _MAGIC or len(payload) < 3:
             return Reason.GARBAGE
         return Reason.SETTINGS if payload[:3] == self._header[:3] else Reason.VERSION
 
     def agreed(self, payload: bytes) -> bytes:
-        """The fingerprint of the sender's settings, in a message refused for `Reason.SETTINGS`."""
+        """Return the fingerprint of the sender's settings from a message rejected for `Reason.SETTINGS`."""
         return payload[3 : len(self._header)]
 
 
 def roster_payload(signed: bytes) -> bytes:
-    """A signed roster as a message."""
+    """Return a signed roster as a message."""
     return _ROSTER + signed
 
 
 def roster_of(payload: bytes) -> bytes:
-    """The signed roster in a message; empty if the message is not a roster."""
+    """Return the signed roster in a message; empty if the message is not a roster."""
     return payload[len(_ROSTER) :] if payload.startswith(_ROSTER) else b""
 
 
 def _little(numbers: bytes) -> bytes:
-    """Numbers of this machine as little endian, or the reverse."""
+    """Convert numbers from this machine's byte order to little endian, or back."""
     return numbers if _IS_LITTLE else np.frombuffer(numbers).byteswap().tobytes()

@@ -8,12 +8,14 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gossamer.agents.config.urls import Place, Url
+from gossamer.agents.files import open_regular
 from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource, Source
 from gossamer.agents.statistics.readings import BadObservation, Splitter, Vector, cells, parse_row
 from gossamer.errors import InvalidInput
@@ -131,26 +133,29 @@ class GrowingCsvFile(_Rows, LiveSource):
     def _missing(self) -> bool:
         """Whether the file, or its row with the names of the columns, does not exist yet."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 return self._columns is not None and not file.readline().endswith(b"\n")
         except FileNotFoundError:
             return True
         except OSError as error:
-            raise InvalidInput(f"the source {self.path} cannot be read ({error.strerror})") from None
+            raise InvalidInput(
+                f"the source {self.path} cannot be read ({error.strerror}); a pipe is read by cmd:cat PIPE"
+            ) from None
 
     @property
     def position(self) -> bytes:
         return b"" if self._last is None else json.dumps(self._last).encode()
 
     def resume(self, position: bytes) -> None:
-        self._last = _Row(*json.loads(position)) if position else None
+        row = json.loads(position or b"null")
+        self._last = _Row(*row) if isinstance(row, list) else None  # otherwise it is that of another source
 
     def begin(self, stored: int, largest: float) -> None:
         super().begin(0 if self._last else stored, largest)
 
     def repeats(self, stored: int) -> bool:
         """Whether the file still has all rows that were read from it, that is, it was not rotated."""
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             return sum(1 for line in file if line.endswith(b"\n")) - self._named >= stored
 
     async def raw(self) -> AsyncGenerator[str]:
@@ -251,7 +256,7 @@ class _Reader:
     """Reads complete rows of a file, with the offset of their ends."""
 
     def __init__(self, path: Path, start: int = 0) -> None:
-        self._file = path.open("rb")
+        self._file = open_regular(path)
         self._file.seek(start)
         self._splitter = Splitter()
         self._end = start
@@ -274,7 +279,7 @@ class _Reader:
 
 def _row_before(path: Path, end: int) -> str | None:
     """The last characters of the row that ends at byte `end`; None if none ends there."""
-    with contextlib.suppress(OSError), path.open("rb") as file:  # it may be unreadable or deleted
+    with contextlib.suppress(OSError), open_regular(path) as file:  # it may be unreadable or deleted
         file.seek(max(end - _PIECE, 0))
         content = file.read(min(end, _PIECE))
         if file.tell() == end and content.endswith(b"\n"):
@@ -282,9 +287,13 @@ def _row_before(path: Path, end: int) -> str | None:
     return None
 
 
-def parse_csv(rest: str, dimension: int, covariates: Sequence[str] = ()) -> AnySource:
-    """Return the source that the rest of csv:FILE,... describes; `covariates` are those of the fleet's model."""
-    name, *options = rest.split(",")
+def open_csv(url: Url, owner: Place) -> AnySource:
+    """The source csv:FILE,..."""
+    dimension, covariates = owner.dimension, owner.covariates
+    name, *options = url.rest.split(",")
+    if not name.strip():
+        required = "csv:FILE[,follow][,columns=a+b][,target=y]"
+        raise InvalidInput(parameter="source", required=required, got=repr(url.text))
     columns: list[str] | None = None
     kind: type[CsvFile | CsvTable | GrowingCsvFile] = CsvTable if covariates else CsvFile
     for option in options:

@@ -8,14 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, ClassVar
 
-from gossamer.agents.statistics.readings import (
-    LARGEST_OBSERVATION,
-    BadObservation,
-    Range,
-    Vector,
-    often,
-    parse_line,
-)
+from gossamer.agents.sources.formats import ReadingFormat
+from gossamer.agents.statistics.readings import LARGEST_OBSERVATION, BadObservation, Range, Vector, often
 
 log = logging.getLogger("gossamer.agents.sources.opening")
 
@@ -24,6 +18,10 @@ class Source:
     """A source of observations, with counts of good and bad items and the last problem.
 
     `failing` says why the source delivers nothing at the moment, although it is trying to; its agent is then degraded.
+    `format` is how its items are written, if they are text.
+
+    A source that knows its place in a stream says so by `position`. What the store keeps of a position is up to it
+    (`keep`); it learns what is in the store (`stored`), and gets that back after a restart (`resume`).
     """
 
     replays: ClassVar[bool] = False
@@ -39,6 +37,7 @@ class Source:
         self.bad = 0
         self.last_problem = ""
         self.failing = ""
+        self.format = ReadingFormat()
 
     def begin(self, stored: int, largest: float) -> None:
         """Prepare for an agent that has stored `stored` observations and accepts numbers up to `largest` in size.
@@ -50,11 +49,19 @@ class Source:
 
     @property
     def position(self) -> bytes:
-        """Position of the source after its latest observation; empty if it has none."""
+        """Position of the source after its latest item; empty if it has none."""
         return b""
 
-    def resume(self, position: bytes) -> None:
-        """Continue after a position of an earlier run; called before `begin`."""
+    def keep(self, position: bytes) -> bytes:
+        """What the store is to keep of a position; any thread may call this."""
+        return position
+
+    def stored(self, kept: bytes) -> None:
+        """Learn that all items up to a position are in the store, or were used if there is none; any thread may call
+        this."""
+
+    def resume(self, kept: bytes) -> None:
+        """Continue after what an earlier run kept (empty if nothing was); called before `begin`."""
 
     def repeats(self, stored: int) -> bool:
         """Whether all of the `stored` observations can be read again; called before `resume`."""
@@ -62,7 +69,8 @@ class Source:
 
     def understand(self, item: Any) -> Vector | None:
         """Return the observation in `item`, or None if it is a comment."""
-        return parse_line(item, self.dimension, self.largest)
+        reading = self.format.read(item, self.dimension, self.largest)
+        return None if reading is None else reading.value
 
     def accept(self, item: object) -> Vector | None:
         """Return the observation in `item`, or None if it is invalid or to be skipped; count it in any case."""
@@ -86,7 +94,16 @@ class Source:
 
 
 class PacedSource(Source, ABC):
-    """A source that its agent asks for one observation per round."""
+    """A source that its agent asks for one observation per round.
+
+    Examples
+    --------
+    >>> class Ramp(gs.agents.PacedSource):
+    ...     def raw(self):
+    ...         yield from ("1", "2", "not a number", "3")
+    >>> [value.tolist() for value in Ramp(1)]
+    [[1.0], [2.0], [3.0]]
+    """
 
     replays = True
 
@@ -110,7 +127,18 @@ class PacedSource(Source, ABC):
 
 
 class LiveSource(Source, ABC):
-    """A source that delivers at its own times, any number of observations per round."""
+    """A source that delivers at its own times, any number of observations per round.
+
+    Examples
+    --------
+    docs/plugins.md has a whole one.
+
+    >>> class Door(gs.agents.LiveSource):
+    ...     async def raw(self):
+    ...         yield '{"value": 21.5}'
+    >>> Door(1).accept('{"value": 21.5}')
+    array([21.5])
+    """
 
     @abstractmethod
     def raw(self) -> AsyncGenerator[object]:

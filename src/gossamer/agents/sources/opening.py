@@ -1,21 +1,16 @@
-"""Sources of an agent's observations: standard input, files, commands, simulated sensors, iterators.
+"""Sources of an agent's observations: standard input, files, commands, simulated sensors, brokers, iterators.
 
 Some sources are read once per round (`PacedSource`: a replayed file, a simulated sensor). The others deliver at their
 own times (`LiveSource`, an asynchronous iterator), and a round uses everything that has arrived since the last one. A
 line that is not an observation is counted, logged and skipped: a sensor that sometimes writes garbage must not stop its
 agent.
 
-    -                      lines of standard input
-    csv:FILE               the rows of a file, one per round
-    csv:FILE,follow        the rows of a file, and those added to it later, as they arrive
-    csv:FILE,columns=a+b   only these columns, by the names in the file's first row
-    csv:FILE,target=y      for a fleet that learns a model: its covariates, by their names, and this label
-    cmd:COMMAND            the lines that a shell command writes
-    sim:MEAN,STD,SEED      a simulated sensor, with the same stream that `gs.simulate` draws for this agent;
-                           components of a vector mean are separated by colons (sim:1:2:3,0.5,7)
+`SOURCES` lists the kinds of the package, and how each is written; `gossamer sources` shows them, and those of other
+packages (docs/plugins.md). In sim:, components of a vector mean are separated by colons (sim:1:2:3,0.5,7).
 
 A line holds one observation: numbers separated by spaces or commas, or JSON (a number, a list, or an object
-with "value"). Empty lines and lines that start with # are skipped. `readings.py` reads them.
+with "value"); `formats.py` reads it, with the options of the address. Empty lines and lines that start with # are
+skipped.
 """
 
 from __future__ import annotations
@@ -37,7 +32,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Sequence,
 )
 
 import numpy as np
@@ -45,8 +39,9 @@ from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.agents.config.tables import ENDS
+from gossamer.agents.config.urls import Kind, Place, Url, opener
 from gossamer.agents.sources.backoff import Backoff
-from gossamer.agents.sources.csv_files import parse_csv
+from gossamer.agents.sources.formats import ReadingFormat
 from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
 from gossamer.agents.statistics.readings import (
     LINE_LIMIT,
@@ -60,7 +55,36 @@ from gossamer.numerics import counters
 
 log = logging.getLogger("gossamer.agents.sources.opening")
 
-FORMS = "-, csv:FILE[,follow][,columns=a+b][,target=y], cmd:COMMAND or sim:MEAN,STD,SEED"
+_HERE = "gossamer.agents.sources"
+
+SOURCES = {
+    "-": Kind("-[?OPTIONS]", "Lines of standard input.", f"{_HERE}.opening:open_standard_input"),
+    "csv": Kind(
+        "csv:FILE[,follow][,columns=a+b][,target=y]",
+        "The rows of a file, one per round; with follow, also those added later, as they arrive.",
+        f"{_HERE}.csv_files:open_csv",
+    ),
+    "cmd": Kind(
+        "cmd[?OPTIONS]:COMMAND", "The lines that a shell command writes.", f"{_HERE}.opening:open_command"
+    ),
+    "sim": Kind(
+        "sim:MEAN,STD,SEED",
+        "A simulated sensor: the stream that gs.simulate draws for this agent.",
+        f"{_HERE}.opening:open_simulated",
+    ),
+    "mqtt": Kind(
+        "mqtt[s]://[USER@]HOST[:PORT]/TOPIC[,TOPIC][?OPTIONS]",
+        "Readings from an MQTT broker, each counted exactly once.",
+        f"{_HERE}.mqtt:MqttSource",
+    ),
+    "modbus": Kind(
+        "modbus://HOST[:PORT]/REGISTER[,REGISTER][?OPTIONS]",
+        "Registers of a Modbus TCP device, read at equal intervals.",
+        f"{_HERE}.modbus:ModbusSource",
+    ),
+}
+SOURCES["mqtts"] = SOURCES["mqtt"]
+"""The kinds of sources of this package."""
 
 _PIECE = 1 << 16
 """Bytes read at once."""
@@ -100,11 +124,8 @@ class StandardInput(LiveSource):
     def _descriptor() -> int:
         try:
             return sys.stdin.fileno()
-        except (
-            AttributeError,
-            ValueError,
-            OSError,
-        ):  # None, closed, or replaced by an object without a descriptor
+        # None, closed, or replaced by an object without a descriptor.
+        except (AttributeError, ValueError, OSError):
             raise InvalidInput(
                 "the source - needs a standard input that can be read, but it is closed; "
                 "give the agent a pipe or a file (< FILE), or another source"
@@ -281,31 +302,44 @@ def as_source(values: ObservationStream, dimension: int) -> AnySource:
     return FromIterable(dimension, values)
 
 
-def parse_source(
-    text: str, dimension: int, agent: int, covariates: Sequence[str] = (), end: str = "fail"
-) -> AnySource:
-    """Return the source that `text` describes (see the top of this file) for agent number `agent`.
+def open_source(text: str, owner: Place) -> AnySource:
+    """Return the source at an address (see `SOURCES`); options that it does not know are refused."""
+    url = Url(owner.fill(text))
+    made: AnySource = opener("source", SOURCES, url)(url, owner)
+    url.finish()
+    if not isinstance(made, PacedSource | LiveSource):
+        raise InvalidInput(f"{url.kind}: must open a PacedSource or a LiveSource, got {type(made).__name__}")
+    return made
 
-    `covariates` are those of the fleet's model; a row has their values and then its label. `end` is what to do when a
-    command ends without an error.
-    """
-    kind, _, rest = text.partition(":")
-    if text == "-":
-        return StandardInput(dimension)
-    if kind == "cmd" and rest.strip():
-        return Command(dimension, rest, end)
-    if kind == "csv" and rest.strip():
-        return parse_csv(rest, dimension, covariates)
-    if kind == "sim" and covariates:
+
+def open_standard_input(url: Url, owner: Place) -> AnySource:
+    """The source -, with the options of a format."""
+    return _formatted(StandardInput(owner.dimension), url, owner)
+
+
+def open_command(url: Url, owner: Place) -> AnySource:
+    """The source cmd:COMMAND, with the options of a format before the colon."""
+    return _formatted(Command(owner.dimension, _rest(url), owner.end), url, owner)
+
+
+def _formatted(source: AnySource, url: Url, owner: Place) -> AnySource:
+    source.format = ReadingFormat.of(url, owner.dimension)
+    return source
+
+
+def _rest(url: Url) -> str:
+    if not url.rest.strip():
+        raise InvalidInput(parameter="source", required=SOURCES[url.kind].form, got=repr(url.text))
+    return url.rest
+
+
+def open_simulated(url: Url, owner: Place) -> AnySource:
+    """The source sim:MEAN,STD,SEED."""
+    if owner.covariates:
         raise InvalidInput(
-            f"a fleet that learns a model needs rows with labels, got {text!r}; use csv:, cmd: or -"
+            f"a fleet that learns a model needs rows with labels, got {url.text!r}; use csv:, cmd: or -"
         )
-    if kind == "sim" and rest.strip():
-        return _simulated(rest, dimension, agent)
-    raise InvalidInput(parameter="source", required=FORMS, got=repr(text))
-
-
-def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
+    dimension, rest = owner.dimension, _rest(url)
     try:
         mean_text, std_text, seed_text = rest.split(",")
         mean = [float(part) for part in mean_text.split(":")]
@@ -316,7 +350,7 @@ def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
         raise InvalidInput(
             f"the mean of a simulated sensor must have 1 or {dimension} numbers, got {len(mean)}"
         )
-    return Simulated(dimension, mean, std, seed, agent)
+    return Simulated(dimension, mean, std, seed, owner.agent)
 
 
 def _normals(seed: int, agent: int, components: int, start: int, count: int) -> Floats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Box, Membership, Metric, Statistic, shown
+from gossamer.agents.statistics.statistic import Box, Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ class Covariance(Statistic):
         a, b = self._pairs
         corners = np.array([x[a] * y[b] for x in (low, high) for y in (low, high)])
         return np.minimum(corners.min(axis=0), 0.0), np.maximum(corners.max(axis=0), 0.0)
+
+    def masks(self, scale: Floats) -> Floats:
+        a, b = self._pairs
+        product: Floats = scale[a] * scale[b]
+        return product
 
     def answer(self, means: Floats, mean: Floats) -> Floats:
         """Shape (n, n), with zeros on the diagonal."""

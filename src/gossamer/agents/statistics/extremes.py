@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Membership, Metric, Statistic, shown
+from gossamer.agents.statistics.statistic import Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 
 if TYPE_CHECKING:
@@ -60,13 +60,13 @@ class Extremes:
             np.maximum(self.own, np.concatenate([-value, value]), out=self.own)
         np.maximum(self.known, self.own, out=self.known)
 
-    def plausible(self, told: bytes) -> bool:
+    def plausible(self, received: bytes) -> bool:
         """Whether a neighbor sent the right number of values, none of them NaN or too large."""
-        return len(told) == self.known.nbytes and bool(np.all(np.frombuffer(told) <= self._most))
+        return len(received) == self.known.nbytes and bool(np.all(np.frombuffer(received) <= self._most))
 
-    def hear(self, told: bytes) -> None:
+    def hear(self, received: bytes) -> None:
         """Merge the extremes that a neighbor of the same epoch knows."""
-        np.maximum(self.known, np.frombuffer(told), out=self.known)
+        np.maximum(self.known, np.frombuffer(received), out=self.known)
 
     def begin_epoch(self) -> None:
         """Forget the values of other agents."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Box, Membership, Metric, Statistic, shown
+from gossamer.agents.statistics.statistic import Box, Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ class Histogram(Statistic):
 
     def box(self, low: Floats, high: Floats) -> Box:
         return np.zeros(self.size), np.ones(self.size)
+
+    def masks(self, scale: Floats) -> Floats:
+        """As large, next to a share of 1, as the mask of an observation next to the width of the bins."""
+        width = self.bins[-1] - self.bins[0] or abs(self.bins[0]) or 1.0
+        return np.tile(scale / width, len(self.bins))
 
     def answer(self, means: Floats, mean: Floats) -> Floats:
         """The share of observations at or below each bin edge, made increasing; shape (edges, n)."""

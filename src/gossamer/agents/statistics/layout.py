@@ -22,13 +22,13 @@ import numpy as np
 from gossamer import checks
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.config.tables import StatisticSettings
-from gossamer.agents.statistics.base import Membership, Metric, Statistic
 from gossamer.agents.statistics.covariance import Covariance
 from gossamer.agents.statistics.extremes import MinimumMaximum
 from gossamer.agents.statistics.histogram import Histogram
 from gossamer.agents.statistics.mean import Mean
 from gossamer.agents.statistics.readings import LARGEST_OBSERVATION, vector
 from gossamer.agents.statistics.replicates import Replicates
+from gossamer.agents.statistics.statistic import Membership, Metric, Statistic
 from gossamer.agents.statistics.variance import Variance
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
@@ -54,6 +54,7 @@ class Layout(StatisticSettings):
     dimension: int
     weighting: str = "agents"
     range: tuple[tuple[float, float], ...] = ()
+    noise_scale: tuple[float, ...] = ()
     replicates: int = field(default=0, kw_only=True)
 
     @classmethod
@@ -103,6 +104,22 @@ class Layout(StatisticSettings):
         boxes = [(np.zeros(1), np.ones(1)), *(s.box(low, high) for s in self.statistics if s.size)]
         least, most = zip(*boxes, strict=True)
         return np.concatenate(least), np.concatenate(most)
+
+    def masks(self, scale: tuple[float, ...]) -> Floats:
+        """(size,) standard deviations of the masks of all components, for these of an observation's components.
+
+        The first component, which says whether the agent has observed, is not masked.
+        """
+        scales = np.array(scale)
+        return np.concatenate([np.zeros(1), *(s.masks(scales) for s in self.statistics if s.size)])
+
+    @cached_property
+    def level_noise(self) -> Floats | None:
+        """(size,) standard deviations of the noise that an agent adds once to its level; None if there is none.
+
+        Replicates get draws of their own, so that standard errors include the noise.
+        """
+        return self.masks(self.noise_scale) if self.noise_scale else None
 
     def check(self, observation: object) -> Floats:
         """Return an observation as a new vector, or raise `BadObservation`."""

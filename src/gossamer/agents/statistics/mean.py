@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Box, Membership, Metric, Statistic, shown
+from gossamer.agents.statistics.statistic import Box, Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ class Mean(Statistic):
 
     def box(self, low: Floats, high: Floats) -> Box:
         return np.minimum(low, 0.0), np.maximum(high, 0.0)
+
+    def masks(self, scale: Floats) -> Floats:
+        return scale
 
     def entries(self, answers: Answers, count: Membership) -> dict[str, object]:
         observing = answers.observing(*count)

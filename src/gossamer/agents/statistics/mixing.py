@@ -1,12 +1,12 @@
-"""How far an agent's answer may still be from where the fleet is heading: what its standard error must include.
+"""The mixing error: how far an agent's answer may still move, which its standard error must include.
 
-Noise replicates cover noise alone. After a change (a neighbor died, came back, joined) answers move for a while, and
-three things tell an agent by how much they may still move:
+Noise replicates cover only noise. After a change (a neighbor died, came back or joined) answers move for a while, and
+three quantities tell an agent how far they may still move:
 
-- the distance to its neighbors: agents that disagree will meet somewhere in between;
-- what is left of the flows of the edges it has dropped, which will leave its answer;
-- how far its answer has moved within the last `span` rounds: dropped flows return by a constant factor per round, so an
-  agent far from the change, which sees neither of the other two, still has to move about as far as it has just moved.
+- the distance to its neighbors, because agents that disagree will meet in between;
+- the remaining flows of the edges that it has dropped, which will leave its answer;
+- the movement of its answer in the last `span` rounds: dropped flows return by a constant factor per round, so an agent
+  far from the change, which sees neither of the other two, still has to move about as far as it has just moved.
 
 The mixing error is the largest of the three, by component.
 """
@@ -38,15 +38,15 @@ class Mixing:
         self._recent: deque[Floats] = deque(maxlen=_STEPS)
 
     def note(self, age: int, estimate: Floats) -> None:
-        """Take the averaged vector after a round; any round may be left out."""
+        """Record the averaged vector after a round; rounds may be skipped."""
         if age % self._every == 0:
             self._recent.append(estimate.copy())
 
     def error(self, answers: Answers, returning: Floats, neighbors: Iterable[Floats]) -> Floats:
         """The mixing error of each component of the answer, shape (n,); nan while there is no answer.
 
-        `returning` is what is left of the flows of dropped edges, `neighbors` what the neighbors alive told last, both
-        as averaged vectors.
+        `returning` are the remaining flows of dropped edges, `neighbors` the latest values of live neighbors, both as
+        averaged vectors.
         """
         if answers.mixed:
             return np.where(np.isnan(answers.mean), np.nan, 0.0)
@@ -65,7 +65,7 @@ def combined(noise: Floats, mixing: Floats) -> Floats:
 
 
 def settled(answers: Answers, noise: Floats, mixing: Floats) -> bool:
-    """Whether what may still move is no more than the noise."""
+    """Whether the mixing error is at most the noise."""
     size = np.abs(answers.mean)
     least = np.where(np.isnan(noise), _NEGLIGIBLE * size, np.maximum(noise, _ROUNDING * size))
     return bool(np.all(mixing <= least))

@@ -1,21 +1,21 @@
 """Agents that learn a model: an observation is a row, covariates and then a label, and never leaves its agent.
 
-What an agent averages are sums over its rows (`models.py`), each row linearized at a predictor of its own. It solves
-for theta from the averages, and moves its rows toward x'theta while the error of linearization is more than `CLOSE`
-standard errors, so that in the end every agent has the fit of all rows, as if they were in one place. A row begins at
-the predictor that its label suggests, or at x'theta if there is an estimate that is good.
+An agent averages sums over its rows (`models.py`), each linearized at its own predictor. It solves for theta from the
+averages, and moves its rows toward x'theta while the linearization error exceeds `CLOSE` standard errors, so that
+finally every agent has the fit of all rows, as if they were in one place. A row starts at the predictor that its label
+suggests, or at x'theta if there is a good estimate.
 
-Standard errors are those of the sandwich, A^{-1} J A^{-1}, where J, too, is an average, for up to `MOST_MEAT`
-parameters; and beyond, of replicates (`statistics.py`) of the score: e_k is a standard normal number that a row keeps,
-so that A^{-1} sum of e_k l' x varies as theta does. With J there are replicates of the row's weight alone, sums of e_k,
-which say in how many agents' sums the rows are, where that is not known or some agents are away.
+Standard errors are those of the sandwich, A^{-1} J A^{-1}. For up to `MOST_MEAT` parameters J is an average as well.
+Beyond that it comes from replicates (`replicates.py`) of the score: with a standard normal number e_k that each row
+keeps, A^{-1} sum of e_k l' x varies as theta does. Together with J, there are replicates of the rows' weights only,
+sums of e_k, which tell in how many agents' sums the rows are if this is unknown or some agents are away.
 
-Rows enter the sums at common times alone, when the number of the round is a multiple of `spread_of`, and spread until
-the next one; shortly before it, the agent reads its averages. So an estimate is the fit of all rows that had come when
-this turn began, or the one before, and of no others, however many keep coming.
+Rows enter the sums only at common times, when the round is a multiple of `spread_of`, and spread until the next such
+time; shortly before it, the agent reads its averages. So an estimate is the fit of all rows that had arrived when this
+turn began, or the previous one, and of no others, however many arrive in the meantime.
 
-An estimate is withheld, and `ModelAnswers.withheld` says why, while some direction is not known, while labels are
-separable, while the error of linearization is large, and while neighbors hold averages by which it is wrong.
+An estimate is withheld, with the reason in `ModelAnswers.withheld`, while a direction is undetermined, labels are
+separable, the linearization error is large, or the averages of neighbors contradict it.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ import numpy as np
 from gossamer import checks
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings
-from gossamer.agents.statistics.base import Box, Membership, Statistic, number, shown
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.agents.statistics.row_bounds import box_of
+from gossamer.agents.statistics.statistic import Box, Membership, Statistic, number, shown
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family
 from gossamer.fitted import FittedModel, Summary, Totals, classes_of
 from gossamer.least_squares import invert
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method
+from gossamer.methods.method import Method
 from gossamer.models import (
     FINE,
     PUBLISHED,
@@ -53,23 +53,23 @@ from gossamer.models import (
 )
 
 MOST_MEAT = 15
-"""The largest number of parameters for which the squared scores are averaged."""
+"""Largest number of parameters for which the squared scores are averaged."""
 
 LEAST_REPLICATES = 32
-"""The least number of replicates where standard errors rest on them alone."""
+"""Smallest number of replicates if standard errors are computed from them alone."""
 
 _LARGEST_ROW = 1e20
-"""The largest number in a row: sums of products of two are sent."""
+"""Largest number in a row, because sums of products of two are sent."""
 
 _ACCURACY = 1e-7
-"""How far apart, relative to the largest, neighbors' sums of a summary may be."""
+"""Largest difference between neighbors' sums of a summary, relative to the largest sum."""
 
 _MANY = 32
-"""How many agents there may be, if neither members nor replicates say it; there are no standard errors then."""
+"""Assumed number of agents if neither members nor replicates tell it; there are no standard errors then."""
 
 
 class Coefficients(Statistic):
-    """What is shown of a model besides its estimate and standard errors."""
+    """The entries of a model in addition to its estimate and standard errors."""
 
     @classmethod
     def asked(cls, layout: Layout) -> Self | None:
@@ -88,7 +88,7 @@ class Coefficients(Statistic):
 
 @dataclass(frozen=True)
 class ModelLayout(Layout):
-    """Which component of the averaged vector means what, for an agent that learns a model."""
+    """The components of the averaged vector of an agent that learns a model."""
 
     model: FleetModel = field(default_factory=FleetModel)
 
@@ -135,7 +135,7 @@ class ModelLayout(Layout):
 
     @cached_property
     def squared(self) -> Floats:
-        """(size,) which power of its weight a row has in a component."""
+        """(size,) the power of a row's weight in each component."""
         return np.append(self.sums.powers, np.ones(self.size - self.sums.components))
 
     @cached_property
@@ -155,8 +155,8 @@ class ModelLayout(Layout):
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """Between which predictors rows are linearized: with a range and agents that count the same, those of labels
-        that are not far outside, so that there are bounds (`row_bounds.py`)."""
+        """The interval of predictors at which rows are linearized. With a range and agents of equal weight, it belongs
+        to labels that are not far outside the range, so that the sums are bounded (`row_bounds.py`)."""
         if not self.range or self.weighting == "samples":
             return -np.inf, np.inf
         return self.family.reach_of(*self.range[-1])
@@ -171,10 +171,10 @@ class ModelLayout(Layout):
         return box_of(self.sums, self.family, low, high, self.size)
 
     def read(self, vector: Floats) -> ModelAnswers:
-        return ModelAnswers(self, vector[: self.size])  # a message has more behind it
+        return ModelAnswers(self, vector[: self.size])  # a message also carries registers
 
     def judge(self, vector: Floats, members: int = 0) -> Judgement:
-        """Judge the averages, in a fleet of this many members (0 if unknown)."""
+        """Return the estimate from averages, in a fleet of this many members (0 if unknown)."""
         sums, noise = vector[: self.sums.components], vector[self.sums.components : self.size]
         judgement = judge(
             self.sums,
@@ -208,7 +208,7 @@ class ModelLayout(Layout):
 
 
 def method_of(settings: AgentSettings) -> Method:
-    """The method that averages: that of a model averages sums as they are now, so it smooths nothing."""
+    """The averaging method; that of a model averages the current sums, without smoothing."""
     method = settings.method
     if settings.model is not None and isinstance(method, AnytimeSDA):
         return replace(method, smoothing=0.0)
@@ -241,7 +241,7 @@ class ModelAnswers(Answers):
 
     members    number of agents in the fleet; 0 if unknown
     others     the averages that neighbors hold
-    reference  (p,) the theta at which the agent linearized its rows last, or None
+    reference  (p,) the theta at which the agent last linearized its rows, or None
     """
 
     mixed: ClassVar[bool] = True
@@ -279,7 +279,7 @@ class ModelAnswers(Answers):
             if contradicted < layout.parameters - 0.5:
                 return f"the labels are separable, or nearly: {max(contradicted, 0):.0f} contradict the model"
         if not judgement.linearization <= PUBLISHED:
-            return (
+            return judgement.exact(layout.names, "rows") or (
                 f"rows are linearized up to {judgement.linearization:.2g} standard errors from the estimate: either "
                 "it is still being improved, or it has moved away from rows that are no longer at hand"
             )
@@ -399,7 +399,7 @@ class ModelAnswers(Answers):
 
     @property
     def quantile_95(self) -> Floats:
-        """(p,) how many standard errors a 95% interval has to each side, by Student's t; nan while it is withheld."""
+        """(p,) the half-width of a 95% interval in standard errors, by Student's t; nan while withheld."""
         known = self.layout.sums.meat and self.members
         freedom = (
             self.judgement.freedom if known else np.full(self.layout.parameters, max(self.layout.noise, 1))
@@ -415,19 +415,19 @@ class ModelAnswers(Answers):
         return None
 
     def observing(self, members: int, inherited: int = 0) -> float:
-        """Unknown: an average of curvature does not say how many contribute to it, and a total makes no sense."""
+        """Unknown: an average of curvatures does not tell how many agents contribute to it, and there is no total."""
         return np.nan
 
 
 def in_words(judgement: Judgement, names: Sequence[str]) -> str:
-    """A direction that is not known: the covariates that have the largest part in it."""
+    """Describe an undetermined direction by the covariates with the largest part in it."""
     way = np.abs(judgement.directions[:, int(np.argmin(judgement.known))])
     return " and ".join(names[k] for k in np.flatnonzero(way > 0.1 * way.max())[:4])
 
 
 @dataclass(frozen=True)
 class Columns:
-    """From a table with columns of these names, or an array with a column for each, to covariates (n, d)."""
+    """Converts a table with columns of these names, or an array with a column for each, to covariates (n, d)."""
 
     names: tuple[str, ...]
 
@@ -459,4 +459,4 @@ class Labels(Range):
         return super().admit(observation)
 
     def doubt(self, estimate: Floats, *, observed: bool) -> str:
-        return ""  # coefficients have no range, and are withheld while they are unknown
+        return ""  # coefficients have no range, and are withheld while unknown

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Box, Statistic
+from gossamer.agents.statistics.statistic import Box, Statistic
 from gossamer.arrays import Floats
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class Replicates(Statistic):
         """Residuals are at most as wide as the range, and standard normal numbers beyond 8 practically never occur."""
         width = np.tile(high - low, self.count)
         return -8 * width, 8 * width
+
+    def masks(self, scale: Floats) -> Floats:
+        return np.tile(scale, self.count)
 
     def answer(self, means: Floats, mean: Floats) -> Floats:
         """The standard error of the mean, shape (n,)."""

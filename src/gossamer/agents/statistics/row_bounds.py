@@ -1,9 +1,9 @@
-"""Between which values the sums of a model lie if rows have a range, so that lies about a model have limits, too.
+"""Bounds on the sums of a model whose rows have a range, which limit what a lying member can claim.
 
 A row adds products of its covariates with l', l'', l'' eta and l'' eta^2, at a predictor eta that is kept within
-`Family.reach_of`. Each of these factors has a smallest and a largest value over the labels of the range. Those of
-standard errors and summaries (J, d, q, figures, replicates) depend on the rows of others, and have no limits here: who
-lies about them can change standard errors, and so what is withheld, but no coefficient.
+`Family.reach_of`. Each of these factors has a smallest and a largest value over the labels in the range. The sums of
+standard errors and summaries (J, d, q, figures, replicates) depend on the rows of other agents and are not bounded
+here: a member that lies about them can change standard errors, and so what is withheld, but no coefficient.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import math
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Box
+from gossamer.agents.statistics.statistic import Box
 from gossamer.arrays import Floats
 from gossamer.families import Family
 from gossamer.least_squares import pack
 from gossamer.models import FIRST, SumLayout
 
 _GRID = 801
-"""Predictors and labels at which the factors are evaluated; between them they differ by less than the margin."""
+"""Number of points at which the factors are evaluated; between two of them, factors change by less than the margin."""
 
 _MARGIN = 0.02
 
 
 def box_of(sums: SumLayout, family: Family, low: Floats, high: Floats, size: int) -> Box | None:
-    """The smallest and the largest of `size` components in the mean over rows whose covariates, a constant included,
-    and whose label, the last, are between `low` and `high`; None if a factor has no limits."""
+    """Return the smallest and the largest value of `size` components in the mean over rows whose covariates (including
+    a constant) and label (the last entry) lie between `low` and `high`; None if a factor is unbounded."""
     reach = family.reach_of(float(low[-1]), float(high[-1]))
     if not np.isfinite(reach).all():
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from gossamer.agents.statistics.base import Box, Membership, Metric, Statistic, shown
+from gossamer.agents.statistics.statistic import Box, Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ class Variance(Statistic):
 
     def box(self, low: Floats, high: Floats) -> Box:
         return np.zeros(self.size), np.maximum(low**2, high**2)
+
+    def masks(self, scale: Floats) -> Floats:
+        return scale**2
 
     def answer(self, means: Floats, mean: Floats) -> Floats:
         return np.maximum(means - mean**2, 0.0)

@@ -22,9 +22,12 @@ import logging
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from gossamer.agents import files
 from gossamer.agents.round.closing import Parked
@@ -54,14 +57,23 @@ class Saved:
 class AgentStore:
     """An agent's SQLite file. Used by one thread at a time."""
 
-    def __init__(self, path: str | Path, agent: int, dimension: int, method: str = AnytimeSDA.name) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        agent: int,
+        dimension: int,
+        method: str = AnytimeSDA.name,
+        names: Mapping[int, str] | None = None,
+    ) -> None:
         self.path = Path(path)
         self.agent = agent
         self.dimension = dimension
         self.method = method
+        self._names = {} if names is None else names
         self.failure: str | None = None
         """Why the last save failed, or None."""
         self.failures = 0
+        self._noise = b""
         self._db: sqlite3.Connection | None = None
         self._lock: int | None = None
         try:
@@ -104,6 +116,7 @@ class AgentStore:
                 until,
             )
         self._connect()
+        self._noise = record.noise
         return None if record.empty else _saved(record, self.path)
 
     def _connect(self) -> None:
@@ -113,17 +126,17 @@ class AgentStore:
         self._db.execute("PRAGMA synchronous=FULL")
         # Every commit is also written to the file itself, so that a damaged log cannot restore an older state.
         self._db.execute("PRAGMA wal_autocheckpoint=1")
-        self._db.execute(
-            "UPDATE agent SET one = 1 WHERE one <> 1"
-        )  # a changed bit must not make a second record
+        # A changed bit must not make a second record.
+        self._db.execute("UPDATE agent SET one = 1 WHERE one <> 1")
         self._file = os.stat(self.path)
 
     def _check_owner(self, record: Record) -> None:
         if (record.agent, record.dimension) != (self.agent, self.dimension):
             raise InvalidInput(
-                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} averaged components, "
-                f"but it belongs to agent {record.agent} with {record.dimension}; give this agent its own store, go "
-                "back to the statistics and dimension with which it was made, or delete the file to start over"
+                f"the store {self.path} must belong to {self._name(self.agent)} with {self.dimension} averaged "
+                f"components, but it belongs to {self._name(record.agent)} with {record.dimension}; give this agent "
+                "its own store, go back to the statistics and dimension with which it was made, or delete the file to "
+                "start over"
             )
         if record.method != self.method:
             raise InvalidInput(
@@ -131,8 +144,31 @@ class AgentStore:
                 "go back to that method, or delete the file to start over"
             )
 
+    def _name(self, agent: int) -> str:
+        return self._names.get(agent, f"agent {agent}")
+
     def _empty(self) -> Record:
-        return Record(agent=self.agent, dimension=self.dimension, method=self.method, empty=True)
+        return Record(
+            agent=self.agent, dimension=self.dimension, method=self.method, noise=self._noise, empty=True
+        )
+
+    def noise(self, draw: Callable[[], Floats]) -> Floats:
+        """Return (n,) the noise that the agent adds to its level, the same in every run.
+
+        It is drawn once and written to disk before any message is sent, because several draws for the same observations
+        would average out.
+        """
+        if not self._noise:
+            self._noise = _bytes(draw())
+            assert self._db is not None
+            try:
+                store_file.write(self._db, self._empty())
+            except (*ERRORS, OSError) as error:
+                self.close()
+                raise OutputError(
+                    f"the store {self.path} must hold the agent's noise, but {error}"
+                ) from error
+        return np.frombuffer(self._noise, "<f8").copy()
 
     def save(self, saved: Saved) -> bool:
         """Commit and sync; return whether `saved` now survives a crash. If not, `failure` says why."""
@@ -150,6 +186,9 @@ class AgentStore:
             position=saved.position,
             extremes=saved.extremes,
             parked={j: (_bytes(p.flow), p.mine, p.theirs, p.doubt) for j, p in state.parked.items()},
+            masks={j: _bytes(mask) for j, mask in state.masks.items()},
+            secrets=dict(state.secrets),
+            noise=self._noise,
             closed=dict(state.closed),
             reset=state.reset,
             leaving=saved.leaving,
@@ -228,14 +267,24 @@ def _saved(record: Record, path: Path) -> Saved:
     flows = {j: record.array(flow) for j, flow in record.flows.items() if record.calm or j == KEPT}
     if len(flows) < len(record.flows):
         log.info(
-            "flows that an earlier version has stored in %s are left out, because they may hold currents in circles; "
-            "the neighbors know those that count, and edges on which none does begin again with zero flow",
+            "flows that an earlier version stored in %s are ignored, because they may contain circular flows; "
+            "the neighbors have the valid ones, and edges without one start again with zero flow",
             path,
         )
     parked = {j: Parked(record.array(p[0]), *p[1:]) for j, p in record.parked.items()}
     local = record.array(record.local)
+    masks = {j: record.array(mask)[0] for j, mask in record.masks.items()}
     ledger = LedgerState(
-        record.age, record.serial, record.samples, local, flows, parked, record.closed, record.reset
+        record.age,
+        record.serial,
+        record.samples,
+        local,
+        flows,
+        parked,
+        record.closed,
+        record.reset,
+        masks,
+        record.secrets,
     )
     return Saved(record.round, ledger, record.position, record.extremes, record.leaving, record.roster)
 

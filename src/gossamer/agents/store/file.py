@@ -4,9 +4,9 @@ The record holds everything an agent must remember. Its seal is a digest of its 
 noticed. A file always holds a record, which is empty before the first save. So there are three kinds of files: valid
 ones, damaged ones (`Damaged` says how), and files of other programs, which are not touched.
 
-A commit counts once it is also in the file itself, not only in SQLite's log (WAL). If the log is damaged SQLite takes
-its sound beginning, which is an older state where another process has kept it from being emptied. So a reader looks at
-both, and the newer sound record counts.
+A commit counts once it is also in the file itself, not only in SQLite's log (WAL). If the log is damaged, SQLite uses
+its intact beginning, which is an older state if another process has kept the log from being emptied. So a reader looks
+at both, and the newer intact record counts.
 """
 
 from __future__ import annotations
@@ -60,18 +60,27 @@ class Damaged(InvalidInput):
     """A damaged store; the text says what is wrong."""
 
 
+class Unfinished(sqlite3.OperationalError):
+    """A commit that is in SQLite's log but not yet in the file itself, because another program reads an older state."""
+
+    sqlite_errorcode = sqlite3.SQLITE_BUSY
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent must remember. Arrays are rows of `dimension` little-endian doubles.
 
     extremes  of its observations (see `Extremes.own`)
     position  position of its source (see `Source.resume`) after the last observation in this record
     parked    former neighbor -> flow, certificates of both ends, and whether it is in doubt (see `Parked`)
+    masks     neighbor -> the mask of its edge (see `masking.py`)
+    secrets   neighbor -> the secret of its edge's mask, if masks change, and how often it has changed
+    noise     the noise that the agent adds to its level (see `AgentStore.noise`)
     closed    neighbor whose edge is closed -> whether it has a reason for that (see `closing.py`)
     reset     the last epoch in which all flows were set to zero
     leaving   the epoch in which the agent hands its data over; -1 if it does not
     roster    the signed roster that it follows; empty if it has none
     empty     nothing has been saved yet
-    calm      whether the fleet returned flows slowly; otherwise flows may hold circular currents left by outages
+    calm      whether the fleet returned flows slowly; otherwise flows may contain circular ones left by outages
     """
 
     format: int = FORMAT
@@ -88,6 +97,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     extremes: bytes = b""
     position: bytes = b""
     parked: dict[int, tuple[bytes, str, str, bool]] = msgspec.field(default_factory=dict)
+    masks: dict[int, bytes] = msgspec.field(default_factory=dict)
+    secrets: dict[int, tuple[bytes, int]] = msgspec.field(default_factory=dict)
+    noise: bytes = b""
     closed: dict[int, bool] = msgspec.field(default_factory=dict)
     reset: int = 0
     leaving: int = -1
@@ -103,7 +115,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         counts = (self.round, self.serial, self.age, self.samples)
         if not (self.dimension >= 1 and all(0 <= count <= LARGEST_COUNT for count in counts)):
             raise Damaged(f"its round, serial, age and samples cannot be {counts}")
-        for content in (self.local, *self.flows.values(), *(flow for flow, *_ in self.parked.values())):
+        parked = (flow for flow, *_ in self.parked.values())
+        for content in (self.local, *self.flows.values(), *parked, *self.masks.values(), self.noise):
             try:
                 values = self.array(content)
             except ValueError as error:
@@ -129,16 +142,16 @@ def connect(path: Path, access: str = "mode=rw") -> sqlite3.Connection:
 
 
 def _limit(db: sqlite3.Connection) -> None:
-    """Interrupt queries on this connection after `_PATIENCE` seconds, because a file may hold a view without end."""
+    """Interrupt queries on this connection after `_PATIENCE` seconds, because a file may contain an endless view."""
     end = time.monotonic() + _PATIENCE
     db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
 
 
 def create(path: Path, record: Record, aside: str = "") -> Path | None:
-    """Put a new file in place, complete from the moment it is there, and readable by its owner alone.
+    """Create a file that is complete from the moment it appears, and readable only by its owner.
 
-    With `aside` what was there is set aside for that reason once the new file is complete, and where it went is
-    returned; so where the disk is full nothing changes.
+    With `aside`, the old file is renamed for that reason once the new one is complete, and its new path is returned; so
+    nothing changes if the disk is full.
     """
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
@@ -162,15 +175,16 @@ def create(path: Path, record: Record, aside: str = "") -> Path | None:
 
 
 def write(db: sqlite3.Connection, record: Record) -> bytes:
-    """Replace the record in one transaction; return its seal."""
+    """Replace the record in one transaction; return its seal.
+
+    Raises `Unfinished` if readers keep the record out of the file for longer than the connection's timeout.
+    """
     content = msgspec.msgpack.encode(record)
     seal = _seal(content)
     db.execute("INSERT OR REPLACE INTO agent VALUES (1, ?, ?)", (content, seal))
-    busy, pages, copied = db.execute("PRAGMA wal_checkpoint").fetchone()
+    busy, pages, copied = db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
     if busy or pages != copied:
-        raise sqlite3.OperationalError(
-            "another program has been reading it, which keeps a commit out of the file"
-        )
+        raise Unfinished("another program has been reading it, which keeps a commit out of the file")
     return seal
 
 

@@ -1,4 +1,4 @@
-"""Connections that an agent opens: to the neighbors with a smaller number, and to any member to ask it a question.
+"""Connections that an agent opens: to neighbors (`AgentSettings.calls`), and to any member to ask it a question.
 
 Each of these neighbors has one thread, which connects again whenever the connection is lost. So the number of threads
 and sockets does not depend on what a neighbor does, and one that closes every connection is called once a second.
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from gossamer.agents.config.members import NOWHERE
 from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
 from gossamer.agents.transports.secured import (
     ASKS,
@@ -54,10 +55,11 @@ Contact = tuple[int, str, str]
 
 
 class Callers:
-    """Connects to an agent's neighbors with a smaller number, one thread for each of them."""
+    """Connects to those of an agent's neighbors that do not connect themselves, one thread for each of them."""
 
-    def __init__(self, admit: Admit) -> None:
+    def __init__(self, admit: Admit, dial: Callable[[Neighbor], socket.socket]) -> None:
         self._admit = admit
+        self._dial = dial
         self._settings: AgentSettings | None = None
         self._client: ssl.SSLContext | None = None
         self._wanted: dict[Contact, threading.Event] = {}  # set while a neighbor has no connection
@@ -66,7 +68,7 @@ class Callers:
     def follow(self, settings: AgentSettings, client: ssl.SSLContext | None) -> None:
         """Call the neighbors of these settings from now on; without `client`, in plaintext."""
         self._settings, self._client = settings, client
-        called = {_contact(n): n for n in settings.neighbors if n.id < settings.id}
+        called = {_contact(n): n for n in settings.neighbors if settings.calls(n)}
         for contact in self._wanted.keys() - called.keys():
             self._wanted.pop(contact).set()  # its thread ends
         for contact in called.keys() - self._wanted.keys():
@@ -114,7 +116,7 @@ class Callers:
             "cannot connect to %s at %s/%s: %s",
             neighbor.label,
             scheme,
-            neighbor.endpoint,
+            neighbor.endpoint or "the broker",
             why(error),
             extra=said,
         )
@@ -123,9 +125,9 @@ class Callers:
         settings, client = self._settings, self._client
         assert settings is not None
         deadline = time.monotonic() + PATIENCE
-        connection: Secured = socket.create_connection(_address_of(neighbor), timeout=PATIENCE)
+        connection: Secured = self._dial(neighbor)
         try:
-            prepare(connection)
+            connection.settimeout(PATIENCE)
             if client is not None:
                 connection = _secure(connection, client, neighbor)
             connection.sendall(greeting_of(settings.fleet, me))
@@ -143,12 +145,21 @@ class Callers:
         return connection, build_in(said)
 
 
+def dial_directly(neighbor: Neighbor) -> socket.socket:
+    """A connection to a neighbor at its endpoint."""
+    connection = socket.create_connection(_address_of(neighbor), timeout=PATIENCE)
+    prepare(connection)
+    return connection
+
+
 def ask(tls: Tls, fleet: str, neighbor: Neighbor, question: bytes, timeout: float = PATIENCE) -> bytes:
     """Ask a running agent a question, with the certificate of a member or of the operator.
 
     Raises OSError if the agent cannot be reached, refuses to answer, or has not answered after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
+    if not neighbor.endpoint:
+        raise OSError(f"{neighbor.label} cannot be asked: it cannot be reached (reachable = false)")
     try:
         with (
             socket.create_connection(_address_of(neighbor), timeout=timeout) as plain,
@@ -165,7 +176,8 @@ def ask(tls: Tls, fleet: str, neighbor: Neighbor, question: bytes, timeout: floa
 
 def _secure(connection: socket.socket, client: ssl.SSLContext, neighbor: Neighbor) -> ssl.SSLSocket:
     """The connection over TLS, with the certificate of this neighbor at its other end."""
-    secured = client.wrap_socket(connection, server_hostname=_address_of(neighbor)[0])
+    host = _address_of(neighbor)[0] if neighbor.endpoint else NOWHERE
+    secured = client.wrap_socket(connection, server_hostname=host)
     if (name := name_of(secured)) != neighbor.name:
         secured.close()
         raise Refused(f"it is {name}, not {neighbor.name}")

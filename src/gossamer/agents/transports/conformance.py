@@ -84,9 +84,8 @@ class _Subject:
 
         deadline = time.monotonic() + _PATIENCE
         self.transport.exchange(0, outgoing, deadline if missing else 0.0, deliver)
-        while (
-            missing and time.monotonic() < deadline
-        ):  # an exchange ends early if a neighbor connects or leaves
+        # An exchange ends early if a neighbor connects or leaves.
+        while missing and time.monotonic() < deadline:
             self.transport.exchange(0, {}, deadline, deliver)
         assert not missing, f"no messages arrived from {sorted(sender for sender, _ in missing)}"
 

@@ -1,5 +1,6 @@
 """Connections of an agent to its neighbors: accepting those of the neighbors with a larger number, and opening the
-others (`calling.py`).
+others (`calling.py`). An agent that cannot be reached, behind NAT, opens all of its connections, and does not listen.
+If its neighbor cannot be reached either, a broker carries the connection (`relay.py`).
 
 Anyone can reach the port, so strangers must not be able to keep neighbors out. One thread accepts every connection and
 runs all handshakes concurrently, so that none waits for another. What a stranger can use up is bounded: connections per
@@ -25,13 +26,15 @@ import ssl
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
 
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor
 from gossamer.agents.text import printable
-from gossamer.agents.transports.calling import LENGTH, LONGEST_QUESTION, Admit, Callers
+from gossamer.agents.transports.calling import LENGTH, LONGEST_QUESTION, Admit, Callers, dial_directly
 from gossamer.agents.transports.handshakes import Handshake, Handshakes, Steps
+from gossamer.agents.transports.relay import Relay
 from gossamer.agents.transports.secured import (
     ASKS,
     LONGEST_GREETING,
@@ -65,19 +68,26 @@ class Connector:
     """Accepts the connections of an agent's neighbors, and connects to those with a smaller number."""
 
     def __init__(self, settings: AgentSettings, admit: Admit, answer: Answer | None = None) -> None:
-        if not settings.endpoint:
+        if settings.reachable and not settings.endpoint:
             raise InvalidInput(parameter="endpoint", required="host:port to listen on", got="an empty one")
-        unreachable = [n.id for n in settings.neighbors if n.id < settings.id and not n.endpoint]
-        if unreachable:
+        unknown = [
+            n.label
+            for n in settings.neighbors
+            if settings.calls(n) and not n.endpoint and not settings.relayed(n)
+        ]
+        if unknown:
+            whose = f" if their number is below that of {settings.label}" if settings.reachable else ""
             raise InvalidInput(
-                f"must have an endpoint if their number is below {settings.id}, because agent "
-                f"{settings.id} connects to them, but {unreachable} have none",
+                f"must have an endpoint{whose}, because {settings.label} connects to them, but {', '.join(unknown)} "
+                "has none",
                 parameter="neighbors",
             )
         self._settings = settings
         self._admit = admit
         self._answer = answer
-        self._callers = Callers(admit)
+        self._relay = Relay(settings, self._arrive) if settings.broker else None
+        self._relayed: deque[tuple[int, socket.socket]] = deque()
+        self._callers = Callers(admit, self._dial)
         self._asking: set[str] = set()  # the members whose question is being read or answered
         self._greeting = greeting_of(settings.fleet, settings.id)
         self._server: ssl.SSLContext | None = None
@@ -95,8 +105,26 @@ class Connector:
                 "give it certificates (tls) unless this is a test",
                 stacklevel=3,
             )
+        if settings.reachable or self._relay is not None:
+            self._start_accepting(settings)
+        if self._relay is not None:
+            self._relay.neighbors = frozenset(n.id for n in settings.neighbors if settings.relayed(n))
+            self._relay.open()
+        self._callers.follow(settings, client)
+
+    def _dial(self, neighbor: Neighbor) -> socket.socket:
+        if self._relay is not None and self._settings.relayed(neighbor):
+            return self._relay.dial(neighbor.id)
+        return dial_directly(neighbor)
+
+    def _arrive(self, neighbor: int, connection: socket.socket) -> None:
+        """Take a connection from the broker; the relay calls this."""
+        self._relayed.append((neighbor, connection))
+        self._wake_writer.send(b"x")
+
+    def _start_accepting(self, settings: AgentSettings) -> None:
         try:
-            listener = _listen(_address(settings))
+            listener = _listen(_address(settings)) if settings.reachable else None
         except OSError as error:
             raise GossamerError(
                 f"{settings.label} cannot listen on {_address(settings)} ({error.strerror or error}); "
@@ -107,7 +135,6 @@ class Connector:
             target=self._receive, args=(listener,), name=f"accept-{settings.id}", daemon=True
         )
         self._thread.start()
-        self._callers.follow(settings, client)
 
     def rewire(self, settings: AgentSettings) -> None:
         """Use the neighbors of these settings, and read the certificates again."""
@@ -122,6 +149,8 @@ class Connector:
             settings.tls.check_files()
             self._server, client = contexts(settings.tls)
         self._settings = settings
+        if self._relay is not None:
+            self._relay.neighbors = frozenset(n.id for n in settings.neighbors if settings.relayed(n))
         self._callers.follow(settings, client)
 
     def call(self, neighbor: Neighbor) -> None:
@@ -131,6 +160,8 @@ class Connector:
     def close(self) -> None:
         self._closed.set()
         self._callers.close()
+        if self._relay is not None:
+            self._relay.close()
         if self._thread is not None:
             self._wake_writer.send(b"x")
             self._thread.join()
@@ -140,32 +171,41 @@ class Connector:
 
     # -- accepting -----------------------------------------------------------------------------------------
 
-    def _receive(self, listener: socket.socket) -> None:
+    def _receive(self, listener: socket.socket | None) -> None:
         """Accept connections and run their handshakes, in the connector's thread."""
         handshakes = Handshakes()
         handshakes.selector.register(self._wake_reader, selectors.EVENT_READ)
-        handshakes.selector.register(listener, selectors.EVENT_READ)
+        if listener is not None:
+            handshakes.selector.register(listener, selectors.EVENT_READ)
         rested, taken = 0.0, 0
         try:
             while not self._closed.is_set():
                 now = time.monotonic()
                 if now - rested >= _INTERVAL:
-                    if taken >= _BATCH:
+                    if taken >= _BATCH and listener is not None:
                         handshakes.selector.register(listener, selectors.EVENT_READ)
                     rested, taken = now, 0
                 for key, _ in handshakes.selector.select(
                     _INTERVAL if taken >= _BATCH else handshakes.wait(now)
                 ):
-                    if key.fileobj is listener:
+                    if listener is not None and key.fileobj is listener:
                         taken += self._take(listener, handshakes)
                         if taken >= _BATCH:
                             handshakes.selector.unregister(listener)
                     elif isinstance(key.data, Handshake):
                         self._continue(key.data, handshakes)
+                    else:
+                        self._wake_reader.recv(4096)
+                        while self._relayed:
+                            neighbor, connection = self._relayed.popleft()
+                            self._begin(connection, f"broker {neighbor}", handshakes)
                 handshakes.abort_expired(time.monotonic())
         finally:
-            listener.close()
+            if listener is not None:
+                listener.close()
             handshakes.close()
+            for _, connection in self._relayed:
+                connection.close()
 
     def _take(self, listener: socket.socket, handshakes: Handshakes) -> int:
         try:
@@ -173,12 +213,15 @@ class Connector:
         except OSError as error:
             log.warning("refused a connection: %s", error.strerror)
             return _BATCH  # most likely out of descriptors: wait until handshakes have ended
+        self._begin(connection, address[0], handshakes)
+        return 1
+
+    def _begin(self, connection: socket.socket, address: str, handshakes: Handshakes) -> None:
         connection.setblocking(False)
-        handshake = Handshake(connection, address[0], time.monotonic() + PATIENCE)
+        handshake = Handshake(connection, address, time.monotonic() + PATIENCE)
         handshake.steps = self._enter(handshake)
         handshakes.add(handshake)
         self._continue(handshake, handshakes)
-        return 1
 
     def _continue(self, handshake: Handshake, handshakes: Handshakes) -> None:
         """Advance a handshake as far as possible without waiting."""
@@ -252,10 +295,10 @@ class Connector:
         """The neighbor that this connection belongs to, by its certificate and its greeting."""
         name = name_of(connection) if isinstance(connection, ssl.SSLSocket) else None
         if name is not None and all(name != n.name for n in self._settings.neighbors):
-            raise Refused(f"{name} is an agent of this fleet, but not a neighbor")
+            raise Refused(f"{name} is an agent of this fleet, but not a neighbor, or in quarantine")
         for neighbor in self._settings.neighbors:
             if name in (None, neighbor.name) and who_in(said) == self._who(neighbor.id):
-                if neighbor.id < self._settings.id:
+                if self._settings.calls(neighbor):
                     raise Refused(f"{neighbor.label} has the smaller number, so this agent connects to it")
                 return neighbor
         raise Refused(

@@ -2,7 +2,8 @@
 
 An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and retries
 (`connector.py`). The agent's own thread sends and receives: there is no switch between threads, nothing is copied
-twice, and only a message wakes an agent that waits for its next round.
+twice, and only a message wakes an agent that waits for its next round. A neighbor that sends far more than one message
+per round is read only a tenth of the time, so that it cannot use up the agent's time.
 
 A connection belongs to one neighbor, by its certificate, so no agent can impersonate another. Messages that a neighbor
 does not read in time are lost, not queued, and a message longer than any valid one is truncated: so the memory that a
@@ -48,6 +49,9 @@ _ANSWER_EVERY = 0.1
 _CHUNK = 1 << 16
 _BUSY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
+_BURST, _REST = 4, 9.0
+"""Number of messages of one neighbor in a round after which reading pauses, and the pause per second spent on them."""
+
 _LATE = 16
 """Number of polls after the deadline of an exchange, so that a neighbor that never stops sending cannot hold it up."""
 
@@ -74,12 +78,16 @@ class Connection:
         self._answered = -math.inf  # when a probe of the neighbor was last answered
         self._arrived = bytearray()
         self._excess = 0  # bytes still to come of a message that was too long
+        self.taken = 0  # messages since this agent last sent its own
+        self.spent = 0.0  # seconds spent on them
+        self.rests_until = 0.0  # nothing is read before this time
 
     def send(self, payload: bytes) -> bool:
         """Send a message, followed by a probe once a second; return whether everything is sent.
 
         The message is lost if the previous one is not sent yet.
         """
+        self.taken, self.spent = 0, 0.0
         if not self.unsent or self.flush():
             self.unsent = _LENGTH.pack(len(payload)) + payload
             now = time.monotonic()
@@ -173,6 +181,7 @@ class TlsTransport:
         self._connections: dict[int, Connection] = {}
         self._by_descriptor: dict[int, Connection] = {}
         self._waiting: list[Connection] = []  # with data that has arrived but is not delivered
+        self._resting: list[Connection] = []  # not read for a while, because they send too much
         self._arrivals: list[tuple[Neighbor, Connection]] = []
         self._lock = threading.Lock()  # guards `connected` and `_arrivals`
         self._poll = select.poll()
@@ -216,10 +225,15 @@ class TlsTransport:
             return
         late, changed = 0, False
         while not changed and late < _LATE:
-            seconds = deadline - time.monotonic()
-            if seconds <= 0:
+            now = time.monotonic()
+            if deadline <= now:
                 late += 1
-            ready = self._poll.poll(max(1000 * seconds, 0))
+            end = deadline
+            if self._resting:
+                end = min(end, self._rouse(now))
+                if self._waiting and self._deliver_waiting(deliver):
+                    return
+            ready = self._poll.poll(max(1000 * (end - now), 0))
             for descriptor, event in ready:
                 if descriptor == self._wake_reader:
                     changed = self._take_arrivals()
@@ -233,7 +247,7 @@ class TlsTransport:
     def _send(self, connection: Connection, payload: bytes, *, probe: bool = False) -> None:
         try:
             if not (connection.probed(payload) if probe else connection.send(payload)):
-                self._poll.modify(connection.descriptor, select.POLLIN | select.POLLOUT)
+                self._watch(connection)
         except OSError:
             self._lose(connection)
 
@@ -241,8 +255,10 @@ class TlsTransport:
         """Send and receive without waiting; return whether the connection is still open."""
         try:
             if event & select.POLLOUT and connection.flush():
-                self._poll.modify(connection.descriptor, select.POLLIN)
+                self._watch(connection)
+            began = time.monotonic()
             goes_on = not event & ~select.POLLOUT or connection.receive()
+            connection.spent += time.monotonic() - began
         except OSError:
             goes_on = False
         self._waiting.append(connection)
@@ -252,16 +268,46 @@ class TlsTransport:
 
     def _deliver_waiting(self, deliver: Deliver) -> bool:
         """Deliver the messages that have arrived; return whether the round has heard enough."""
-        waiting = self._waiting
-        while waiting:
+        waiting, enough = self._waiting, False
+        while waiting and not enough:
             connection = waiting[-1]
-            while (payload := connection.take()) is not None:
+            began = time.monotonic()
+            while not enough and (payload := connection.take()) is not None:
+                connection.taken += 1
                 if payload.startswith(_MARK):
                     self._send(connection, payload, probe=True)
-                elif deliver(connection.id, payload):
-                    return True
-            waiting.pop()
-        return False
+                else:
+                    enough = deliver(connection.id, payload)
+            connection.spent += time.monotonic() - began
+            if connection.taken > _BURST:
+                self._rest(connection)
+            if not enough or connection.rests_until:
+                waiting.pop()
+        return enough
+
+    def _watch(self, connection: Connection) -> None:
+        """Poll a connection for data to read, unless it rests, and for room to write if anything is unsent."""
+        reading = 0 if connection.rests_until else select.POLLIN
+        self._poll.modify(connection.descriptor, reading | (select.POLLOUT if connection.unsent else 0))
+
+    def _rest(self, connection: Connection) -> None:
+        """Stop reading a connection for a while; the neighbor's writes block once the buffers are full."""
+        if self._connections.get(connection.id) is connection and not connection.rests_until:
+            connection.rests_until = time.monotonic() + _REST * connection.spent
+            self._resting.append(connection)
+            self._watch(connection)
+
+    def _rouse(self, now: float) -> float:
+        """Resume reading connections whose rest is over; return when the next rest ends."""
+        for connection in self._resting.copy():
+            if self._connections.get(connection.id) is not connection:
+                self._resting.remove(connection)
+            elif connection.rests_until <= now:
+                self._resting.remove(connection)
+                connection.taken, connection.spent, connection.rests_until = 0, 0.0, 0.0
+                self._watch(connection)
+                self._waiting.append(connection)
+        return min((c.rests_until for c in self._resting), default=math.inf)
 
     # -- coming and going ---------------------------------------------------------------------------------
 

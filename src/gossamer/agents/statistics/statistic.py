@@ -85,6 +85,10 @@ class Statistic(ABC):
         """Between which values the components lie if observations lie between `low` and `high`, both of shape (n,)."""
         raise NotImplementedError
 
+    def masks(self, scale: Floats) -> Floats:
+        """Standard deviations of the masks of the components, for masks of `scale`, (n,), on an observation itself."""
+        raise NotImplementedError
+
     def answer(self, means: Floats, mean: Floats) -> Any:
         """Read the answer from the means of the components over all observations; `mean` is that of an observation."""
         return means

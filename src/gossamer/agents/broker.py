@@ -1,0 +1,177 @@
+"""Connections of sources, sinks and relays to an MQTT broker: addresses, TLS, users, and errors while it is offline."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from gossamer.agents import files
+from gossamer.agents.config.urls import Place, Url
+from gossamer.errors import InvalidInput, require
+
+if TYPE_CHECKING:
+    from paho.mqtt.client import Client
+
+log = logging.getLogger("gossamer.agents.broker")
+
+_KEEPALIVE = 15
+"""Seconds of silence after which a connection is tested; a broker that vanished is noticed after about twice that."""
+
+_FIRST_RETRY, _LAST_RETRY = 1, 30
+"""Seconds between two attempts to connect: they double from the first to the last."""
+
+
+class Broker:
+    """A client of one broker, which connects, and reconnects, in its own thread.
+
+    Parameters
+    ----------
+    url, owner : Url, Place
+        An address mqtt://[USER@]HOST[:PORT]/... or mqtts://..., with the options client_id, version (5 or 3), session
+        (how long the broker keeps the session of a disconnected client; 0 for none), password_file, ca, cert and key.
+    role : str
+        Distinguishes the clients of an agent.
+    session : str
+        The default of `session`.
+    connected : callable
+        Called in the client's thread with whether the broker still has the session, when a connection is made.
+    says : callable
+        Called with `failing` when it changes.
+
+    Attributes
+    ----------
+    failing : str
+        Why there is no connection; empty if there is one.
+    """
+
+    def __init__(
+        self,
+        url: Url,
+        owner: Place,
+        *,
+        role: str,
+        session: str = "0",
+        connected: Callable[[bool], None] = lambda present: None,
+        says: Callable[[str], None] = lambda failing: None,
+    ) -> None:
+        if not url.host:
+            raise InvalidInput(f"{url.kind}: needs the host of a broker, got {url.text!r}")
+        self.secure = url.kind == "mqtts"
+        self.host, self.port = url.host, url.port or (8883 if self.secure else 1883)
+        self.client_id = url.text_of("client_id", f"gossamer-{owner.fleet}-{owner.name}-{role}")
+        self.version = int(url.text_of("version", "5", choices=("3", "5")))
+        self.session = int(url.seconds("session", session))
+        self.user = url.user
+        self.failing = f"the broker {self.name} is not connected yet"
+        self._owner = owner
+        self._connected = connected
+        self._says = says
+        self._files = {name: url.text_of(name, "") for name in ("password_file", "ca", "cert", "key")}
+        if not self.secure and any(self._files[name] for name in ("ca", "cert", "key")):
+            raise InvalidInput(f"ca, cert and key are for mqtts://, got {url.text!r}")
+        self._client: Client | None = None
+
+    @property
+    def name(self) -> str:
+        """Its address, for messages."""
+        return f"{self.host}:{self.port}"
+
+    def client(self, **options: Any) -> Client:
+        """Make the client; raises if the package, a file or a password is missing. `start` connects it."""
+        mqtt = require("paho.mqtt.client", "mqtt")
+        five, keeps = self.version == 5, self.session > 0
+        client: Client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2,
+            client_id=self.client_id,
+            clean_session=None if five else not keeps,
+            protocol=mqtt.MQTTv5 if five else mqtt.MQTTv311,
+            **options,
+        )
+        self._client = client
+        if self.user:
+            password = self._files["password_file"]
+            client.username_pw_set(self.user, self._owner.secret(password) if password else None)
+        if self.secure:
+            client.tls_set_context(self._context())
+        client.reconnect_delay_set(_FIRST_RETRY, _LAST_RETRY)
+        client.connect_timeout = 3.0
+        client.on_socket_open = _send_at_once
+        client.on_connect = self._on_connect
+        client.on_connect_fail = lambda client, data: self.fail("is away: it cannot be reached")
+        client.on_disconnect = self._on_disconnect
+        return client
+
+    def _context(self) -> ssl.SSLContext:
+        where = {name: str(self._owner.directory / file) for name, file in self._files.items() if file}
+        if "key" in where:
+            files.check_secret(self._owner.directory / self._files["key"], "the key")
+        try:
+            context = ssl.create_default_context(cafile=where.get("ca"))
+            if "cert" in where:
+                context.load_cert_chain(where["cert"], where.get("key"))
+        except OSError as error:  # ssl.SSLError is one
+            raise InvalidInput(f"the files of mqtts:// cannot be used: {error.strerror or error}") from None
+        return context
+
+    def start(self, *, receive_maximum: int = 0) -> None:
+        """Connect, in the client's thread; returns at once."""
+        assert self._client is not None
+        options: dict[str, Any] = {}
+        if self.version == 5:
+            properties = require("paho.mqtt.properties", "mqtt").Properties(
+                require("paho.mqtt.packettypes", "mqtt").PacketTypes.CONNECT
+            )
+            properties.SessionExpiryInterval = self.session
+            if receive_maximum:
+                properties.ReceiveMaximum = receive_maximum
+            options = {"clean_start": not self.session, "properties": properties}
+        self._client.connect_async(self.host, self.port, _KEEPALIVE, **options)
+        self._client.loop_start()
+
+    def stop(self, seconds: float = 1.0) -> None:
+        """Disconnect; wait at most `seconds` for the thread."""
+        client = self._client
+        if client is not None:
+            client.on_disconnect = None
+            client.disconnect()
+            ending = threading.Thread(target=client.loop_stop, daemon=True)
+            ending.start()
+            ending.join(seconds)
+
+    def fail(self, why: str) -> None:
+        """Note why nothing can be received or sent."""
+        text = f"the broker {self.name} {why}"
+        if text != self.failing:
+            log.warning("%s", text)
+        self.failing = text
+        self._says(text)
+
+    def works(self) -> None:
+        """Note that everything is well."""
+        if self.failing:
+            log.info("the broker %s is connected", self.name)
+        self.failing = ""
+        self._says("")
+
+    def _on_connect(self, client: Client, data: object, flags: Any, reason: Any, properties: object) -> None:
+        if reason.is_failure:
+            self.fail(f"refuses this client ({reason})")
+        else:
+            self._connected(bool(flags.session_present))
+
+    def _on_disconnect(
+        self, client: Client, data: object, flags: Any, reason: Any, properties: object
+    ) -> None:
+        if not self.failing:  # otherwise it is known why
+            self.fail(f"is away: it closed the connection ({reason})")
+
+
+def _send_at_once(client: Client, data: object, connection: Any) -> None:
+    """Do not wait for more to send: a small packet would take 40 ms."""
+    with suppress(OSError):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

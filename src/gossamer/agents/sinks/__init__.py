@@ -1,0 +1,1 @@
+"""Sinks: where an agent publishes its answers."""

@@ -1,0 +1,135 @@
+"""The conformance checks of sources and sinks: what every implementation must do.
+
+    check_source(make, expected)     with `make()` a new source of one and the same stream, and its first observations
+    check_sink(publisher, received)      with what has arrived at the sink
+
+They raise AssertionError with an explanation at the first requirement that is not met.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
+from gossamer.agents.statistics.readings import LARGEST_OBSERVATION
+
+_PATIENCE = 20.0
+_SLACK = 5.0
+
+Rows = Sequence[Sequence[float]]
+
+
+def check_source(make: Callable[[], AnySource], expected: Rows) -> None:
+    """Check that sources give the `expected` observations, and after a restart the rest of them, each once.
+
+    Examples
+    --------
+    >>> class Ramp(gs.agents.PacedSource):
+    ...     def raw(self):
+    ...         yield from ("1", "2", "3")
+    >>> gs.agents.check_source(lambda: Ramp(1), [[1], [2], [3]])
+    """
+    source = make()
+    assert isinstance(source, PacedSource | LiveSource), (
+        f"a source must be a PacedSource or a LiveSource, got {type(source).__name__}"
+    )
+    values, _ = _read(source, b"", 0, len(expected), store=False)  # a crash: all of it comes again
+    assert values == list(map(list, expected)), f"the observations must be {expected}, got {values}"
+    assert source.bad == 0, f"no item may be refused, got {source.last_problem!r}"
+    half = len(expected) // 2
+    first = make()
+    _, kept = _read(first, b"", 0, half)
+    if not (first.replays or kept):
+        return  # nothing is read twice, and nobody promises that nothing is lost
+    rest, _ = _read(make(), kept, half, len(expected) - half)
+    assert rest == list(map(list, expected[half:])), (
+        f"after a restart with {half} observations in the store, the others must follow, {expected[half:]}, got {rest}"
+    )
+
+
+def _read(
+    source: AnySource, kept: bytes, stored: int, count: int, *, store: bool = True
+) -> tuple[list[list[float]], bytes]:
+    """The first observations of a source, as an agent reads them, and what its store then keeps."""
+    source.resume(kept)
+    source.begin(stored, LARGEST_OBSERVATION)
+    if isinstance(source, PacedSource):
+        return [value.tolist() for value in itertools.islice(source, count)], b""
+    return asyncio.run(_follow(source, count, store))
+
+
+async def _follow(source: LiveSource, count: int, store: bool) -> tuple[list[list[float]], bytes]:
+    values: list[list[float]] = []
+    try:
+        async with asyncio.timeout(_PATIENCE), aclosing(source.raw()) as items:
+            async for item in items:
+                value = source.accept(item)
+                values += [] if value is None else [value.tolist()]
+                if len(values) >= count:
+                    break
+            kept = source.keep(source.position) if source.position else b""
+            if kept and store:
+                source.stored(kept)
+            ending = time.monotonic()
+    except TimeoutError:
+        raise AssertionError(
+            f"{count} observations must arrive, got {len(values)}; it says {source.failing or source.last_problem!r}"
+        ) from None
+    assert time.monotonic() - ending < _SLACK, "closing `raw` must end it, but it went on"
+    return values, kept
+
+
+def check_sink(publisher: Any, received: Callable[[], list[dict[str, Any]]]) -> None:
+    """Check that answers arrive as they are, also those with unknown numbers and with vectors; the sink is closed.
+
+    Parameters
+    ----------
+    publisher : Publisher
+        What publishes at the sink (`agents/sinks/publishing.py`).
+    received : callable
+        Returns the answers that have arrived.
+
+    Examples
+    --------
+    tests/agents/sinks/test_kinds.py checks a file:
+
+    >>> gs.agents.check_sink.__name__
+    'check_sink'
+    """
+    answers: list[dict[str, Any]] = [
+        {
+            "name": "pump",
+            "fleet": "plant",
+            "estimate": 21.5,
+            "standard_error": 0.25,
+            "settled": True,
+            "age": 7,
+        },
+        {
+            "name": "pump",
+            "fleet": "plant",
+            "estimate": [1.0, None],
+            "standard_error": None,
+            "settled": True,
+            "age": 8,
+        },
+    ]
+    publisher.open()
+    try:
+        for k, answer in enumerate(answers):
+            publisher.offer(answer, publisher.due + k)
+            deadline = time.monotonic() + _PATIENCE
+            while len(received()) <= k and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert received()[k:], f"an answer must arrive, got none; it says {publisher.failing!r}"
+    finally:
+        publisher.close(_PATIENCE)
+    got = received()
+    assert [{name: line.get(name) for name in answers[0]} for line in got] == answers, (
+        f"{answers} must arrive, got {got}"
+    )

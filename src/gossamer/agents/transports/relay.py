@@ -1,0 +1,174 @@
+"""Connections through a broker or router (`carriers.py`), between two agents that both cannot be reached.
+
+To the rest of an agent such a connection is a local socket like any other. Data written to it, mutual TLS 1.3 with the
+fleet's certificates, are sent in packets to the topic of the neighbor; data that arrive on the agent's own topic are
+read from it. So the broker, and anyone who may read its topics, sees only ciphertext.
+
+    PREFIX/FLEET/TO/FROM     a random number of the connection (8 bytes), the number of the packet (4), and data
+
+A packet without data ends a connection, and is the answer to packets of one that has ended. A missing packet ends
+it too, and the agents connect again; a duplicate is dropped. Anyone who may write to these topics can disturb
+connections, but can neither read nor forge their data.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.transports.carriers import carrier_of
+
+_HEADER = struct.Struct("<8sI")
+_PIECE = 1 << 16
+_BUFFER = 1 << 18
+"""Size of the socket buffers in bytes."""
+
+_MOST = 64
+"""Largest number of connections per neighbor: its own, and those that others open in its name. Beyond it, the one on
+which the least has arrived ends, which is not its own."""
+
+Arrive = Callable[[int, socket.socket], None]
+"""Called with a neighbor and the socket of its new connection, in a thread of the carrier."""
+
+
+class _Stream:
+    """The far end of a connection, and the numbers of the next packets."""
+
+    def __init__(self, neighbor: int, number: bytes, far: socket.socket) -> None:
+        self.neighbor = neighbor
+        self.number = number
+        self.far = far
+        self.sent = self.received = 0
+
+
+class Relay:
+    """An agent's connections through a broker; `arrive` gets those that neighbors open."""
+
+    def __init__(self, settings: AgentSettings, arrive: Arrive) -> None:
+        self._carrier = carrier_of(settings, self._receive, self._forget)
+        self._me = settings.id
+        self.neighbors: frozenset[int] = frozenset()
+        self._arrive = arrive
+        self._streams: dict[tuple[int, bytes], _Stream] = {}
+        self._lock = threading.Lock()  # guards `_streams` and the selector
+        self._selector = selectors.DefaultSelector()
+        self._opened = self._closed = False
+
+    def open(self) -> None:
+        self._opened = True
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._run, name=f"relay-{self._me}", daemon=True)
+        self._thread.start()
+        self._carrier.open()
+
+    def close(self) -> None:
+        if not self._opened or self._closed:
+            return
+        self._closed = True
+        self._wake_writer.send(b"x")
+        self._thread.join()
+        for stream in list(self._streams.values()):
+            self._end(stream)
+        self._carrier.close()
+        self._selector.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def dial(self, neighbor: int) -> socket.socket:
+        """Open a connection to a neighbor; raises OSError while the broker is not connected."""
+        if self._carrier.failing:
+            raise ConnectionError(self._carrier.failing)
+        return self._open(neighbor, os.urandom(8))
+
+    def _open(self, neighbor: int, number: bytes) -> socket.socket:
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        for end in (near, far):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+        stream = _Stream(neighbor, number, far)
+        with self._lock:
+            self._streams[neighbor, number] = stream
+            self._selector.register(far, selectors.EVENT_READ, stream)
+        self._wake_writer.send(b"x")
+        return near
+
+    def _run(self) -> None:
+        """Send the data that connections write, in the thread of the relay."""
+        while not self._closed:
+            for key, _ in self._selector.select():
+                if key.data is None:
+                    self._wake_reader.recv(4096)
+                    continue
+                stream: _Stream = key.data
+                try:
+                    piece = stream.far.recv(_PIECE)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    piece = b""
+                if not self._send(stream, piece) or not piece:
+                    self._end(stream, told=not piece)
+
+    def _send(self, stream: _Stream, piece: bytes) -> bool:
+        packet = _HEADER.pack(stream.number, stream.sent) + piece
+        stream.sent += 1
+        return self._carrier.send(f"{stream.neighbor}/{self._me}", packet)
+
+    def _end(self, stream: _Stream, *, told: bool = True) -> None:
+        """Forget a connection, and notify the other end unless it knows."""
+        with self._lock:
+            if self._streams.pop((stream.neighbor, stream.number), None) is None:
+                return
+            with suppress(KeyError, ValueError):
+                self._selector.unregister(stream.far)
+        stream.far.close()
+        if not told:
+            self._send(stream, b"")
+
+    # -- threads of the carrier ----------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        """End all connections, because packets were lost."""
+        for stream in list(self._streams.values()):
+            self._end(stream)
+
+    def _receive(self, sender: str, payload: bytes) -> None:
+        if not sender.isdecimal() or int(sender) not in self.neighbors or len(payload) < _HEADER.size:
+            return
+        number, k = _HEADER.unpack_from(payload)
+        neighbor, piece = int(sender), payload[_HEADER.size :]
+        stream = self._streams.get((neighbor, number))
+        if stream is None:
+            if k and piece:  # of a connection that has ended here, which the other end does not know
+                self._carrier.send(f"{neighbor}/{self._me}", _HEADER.pack(number, 0))
+            if k or not piece:
+                return
+            others = [s for s in list(self._streams.values()) if s.neighbor == neighbor]
+            if len(others) >= _MOST:
+                self._end(min(others, key=lambda s: s.received), told=False)
+            near = self._open(neighbor, number)
+            stream = self._streams[neighbor, number]
+            self._take(stream, k, piece)
+            self._arrive(neighbor, near)
+        else:
+            self._take(stream, k, piece)
+
+    def _take(self, stream: _Stream, k: int, piece: bytes) -> None:
+        if not piece:
+            self._end(stream)
+            return
+        if k < stream.received:  # a repeated one
+            return
+        stream.received += 1
+        try:
+            if k + 1 != stream.received or stream.far.send(piece) < len(piece):
+                self._end(stream, told=False)
+        except OSError:  # it is not read, or not fast enough
+            self._end(stream, told=False)

@@ -1,0 +1,99 @@
+"""One conformance check on all sinks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.waiting import PATIENCE
+
+from gossamer.agents.config.urls import Place
+from gossamer.agents.sinks.publishing import Publisher
+from gossamer.agents.sources.conformance import check_sink
+
+
+def test_a_file_conforms_and_may_be_moved_away(tmp_path: Path) -> None:
+    file = tmp_path / "pump.jsonl"
+
+    def lines() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    for _ in range(2):
+        check_sink(Publisher("file://{name}.jsonl", Place(name="pump", directory=tmp_path)), lines)
+        file.rename(tmp_path / "pump.1")
+    assert Publisher(f"file://{tmp_path}/a", Place())._sink.path == tmp_path / "a"  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[int, list[tuple[str, str | None, dict[str, Any]]]]]:
+    posted: list[tuple[str, str | None, dict[str, Any]]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            content = json.loads(body) if "json" in self.headers["Content-Type"] else {"line": body.decode()}
+            posted.append((self.path, self.headers["Authorization"], content))
+            self.send_response(500 if "broken" in self.path else 204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made.server_address[1], posted
+        made.shutdown()
+        thread.join()
+
+
+def test_a_webhook_conforms_and_tells_of_errors(server: Any, tmp_path: Path) -> None:
+    port, posted = server
+    (tmp_path / "token").write_text("abc\n")
+    (tmp_path / "token").chmod(0o600)
+    place = Place(directory=tmp_path)
+    check_sink(
+        Publisher(f"http://127.0.0.1:{port}/a/b?token_file=token", place), lambda: [p[2] for p in posted]
+    )
+    assert {p[:2] for p in posted} == {("/a/b", "Bearer abc")}
+    broken = Publisher(f"http://127.0.0.1:{port}/broken", place)
+    broken.open()
+    broken.offer({"settled": True}, 0.0)
+    broken.close(PATIENCE)
+    assert len(posted) == 3
+
+
+def test_influx_gets_lines(server: Any, tmp_path: Path) -> None:
+    port, posted = server
+    (tmp_path / "token").write_text("abc\n")
+    (tmp_path / "token").chmod(0o600)
+    answer = {
+        "time": "2026-01-02T03:04:05.678+00:00",
+        "name": "pump 1",
+        "fleet": "plant",
+        "agent": 0,
+        "estimate": [21.5, None],
+        "standard_error": 0.25,
+        "age": 7,
+        "settled": True,
+        "state": 'a "bad" one',
+    }
+    for rest in ("site", "site?org=us&token_file=token&measurement=air"):
+        publisher = Publisher(f"influxdb://127.0.0.1:{port}/{rest}", Place(directory=tmp_path))
+        publisher.open()
+        publisher.offer(answer, 0.0)
+        publisher.close(PATIENCE)
+        assert not publisher.failing
+    line = (
+        ",fleet=plant,agent=pump\\ 1 estimate_0=21.5,standard_error=0.25,age=7.0,settled=true,"
+        'state="a \\"bad\\" one" 1767323045678'
+    )
+    assert posted == [
+        ("/write?db=site&precision=ms", None, {"line": f"gossamer{line}"}),
+        ("/api/v2/write?org=us&bucket=site&precision=ms", "Token abc", {"line": f"air{line}"}),
+    ]

@@ -1,0 +1,231 @@
+"""Readings from a real broker: what is counted, what is not, and what happens when somebody is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.exactly_once import run
+from tests.support.mosquitto import Mosquitto, needs_mosquitto
+from tests.support.reading import parse_source
+from tests.support.waiting import PATIENCE, until_true
+
+import gossamer as gs
+from gossamer.agents.sources.conformance import check_source
+from gossamer.agents.sources.kinds import LiveSource
+from gossamer.agents.sources.mqtt import MqttSource
+from gossamer.errors import InvalidInput, MissingExtra
+
+pytestmark = needs_mosquitto
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mosquitto]:
+    broker = Mosquitto(tmp_path_factory.mktemp("broker"))
+    yield broker
+    broker.stop()
+
+
+async def subscribed(source: LiveSource) -> None:
+    await until_true(lambda: not source.failing, "a subscription")
+
+
+def read(
+    source: LiveSource, count: int, publish: object = None, *, store: bool = False, looked: int = 0
+) -> list[list[float]]:
+    """The first observations of a source, published after it has subscribed; `store` as if they were stored.
+
+    It ends after `count` observations and `looked` messages.
+    """
+
+    async def gather() -> list[list[float]]:
+        source.begin(0, 1e90)
+        values: list[list[float]] = []
+
+        async def follow() -> None:
+            async for item in source.raw():
+                value = source.accept(item)
+                values.extend([] if value is None else [value.tolist()])
+                if store:
+                    source.stored(source.keep(source.position))
+
+        task = asyncio.create_task(follow())
+        await subscribed(source)
+        if callable(publish):
+            await asyncio.to_thread(publish)
+        await until_true(
+            lambda: len(values) >= count and int(source.position) >= looked,
+            f"{count} observations, got {values}",
+        )
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return values
+
+    return asyncio.run(gather())
+
+
+def test_it_conforms(broker: Mosquitto) -> None:
+    address = broker.address("conform?client_id=conform")
+    read(parse_source(address, 1, 0), 0)  # the broker now keeps messages for this client
+    broker.publish([("conform", str(k % 3)) for k in range(30)])  # equal readings are different ones
+    check_source(lambda: parse_source(address, 1, 0), [[k % 3] for k in range(30)])
+
+
+def test_fields_units_wildcards_and_what_is_no_reading(broker: Mosquitto) -> None:
+    broker.publish([("house/attic/air", '{"t": 999}')], retain=True)
+    source = parse_source(broker.address("house/+/air?field=t&scale=0.1&client_id=house"), 1, 0)
+    sent = [
+        ("house/cellar/air", '{"t": 120}'),
+        ("house/attic/air", "broken"),
+        ("house/attic/air", '{"t": 300}'),
+    ]
+    assert read(source, 2, lambda: broker.publish(sent)) == [[12], [30]]  # not the retained one
+    assert (source.good, source.bad) == (2, 1)
+    assert "a reading must be JSON" in source.last_problem
+    again = parse_source(broker.address("house/attic/air?field=t&retained=true&client_id=again"), 1, 0)
+    assert read(again, 1) == [[999]]
+
+
+def test_old_readings_are_dropped_and_counted(broker: Mosquitto) -> None:
+    source = parse_source(broker.address("old?time=at&max_age=1h&client_id=old"), 1, 0)
+    sent = [("old", '{"value": 1, "at": 1600000000}'), ("old", '{"value": 2, "at": 9600000000}')]
+    assert read(source, 1, lambda: broker.publish(sent)) == [[2]]
+    assert source.bad == 1
+    assert "at most 3600 s old" in source.last_problem
+
+
+def test_a_vector_of_several_topics_survives_a_restart_halfway(broker: Mosquitto) -> None:
+    address = broker.address("v/a,v/b?scale=1,10&client_id=v")
+    source = parse_source(address, 2, 0)
+    sent = [("v/a", "1"), ("v/b", "2"), ("v/a", "3"), ("v/a", "4")]
+    assert read(source, 1, lambda: broker.publish(sent), store=True, looked=4) == [[1, 20]]
+    assert isinstance(source, MqttSource)
+    kept = source.keep(source.position)
+    second = parse_source(address, 2, 0)
+    second.resume(kept)
+    assert json.loads(kept)["waiting"] == [4, None]
+    assert read(second, 1, lambda: broker.publish([("v/b", "5")])) == [[4, 50]]
+
+
+@pytest.mark.parametrize("version", [3, 5])
+@pytest.mark.parametrize("identity", ["", "&sequence=n", "&time=n"])
+def test_what_is_in_the_store_is_not_counted_again(broker: Mosquitto, version: int, identity: str) -> None:
+    """The acknowledgments of all messages are lost, those of the first ten after they were stored."""
+    name = f"again{version}{len(identity)}"
+    address = broker.address(f"{name}?field=x&client_id={name}&version={version}{identity}")
+    first = parse_source(address, 1, 0)
+    assert isinstance(first, MqttSource)
+    sent = [(name, f'{{"x": {k % 2}, "n": {1700000000 + k}}}') for k in range(18)]
+    assert read(first, 18, lambda: broker.publish(sent)) == [[k % 2] for k in range(18)]
+    kept = first.keep(b"10")
+    second = parse_source(address, 1, 0)
+    second.resume(kept)
+    repeated = [sent[12]] if identity else []  # by the sensor itself
+    values = read(second, 9, lambda: broker.publish([*repeated, (name, '{"x": 7, "n": 9}')]))
+    assert values == [*([k % 2] for k in range(10, 18)), [7]]
+
+
+@pytest.mark.slow
+def test_away_is_degraded_and_back_by_itself(tmp_path: Path) -> None:
+    broker = Mosquitto(tmp_path)
+    settings = gs.AgentSettings(0, (), method=gs.AnytimeSDA("local"), pace=0.01, commit=0.01)
+
+    async def live() -> None:
+        source = parse_source(broker.address("t?client_id=x"), 1, 0)
+        memory = gs.agents.Memory().transport(0, ())
+        async with gs.Agent(settings, transport=memory, source=source, store=tmp_path / "a.sqlite") as agent:
+            await subscribed(source)
+            await asyncio.to_thread(broker.publish, [("t", "1"), ("t", "2")])
+            await until_true(lambda: agent.snapshot.acknowledged == 2, "two readings in the store")
+            await asyncio.to_thread(broker.stop)
+            await until_true(lambda: agent.snapshot.state == "degraded", "a degraded agent")
+            assert f"the broker 127.0.0.1:{broker.port} is away" in agent.snapshot.problem
+            await asyncio.to_thread(broker.start)
+            await asyncio.to_thread(broker.publish, [("t", "6")])
+            await until_true(lambda: agent.snapshot.acknowledged == 3, "a third reading")
+            assert agent.snapshot.state == "running"
+            assert agent.snapshot.samples == 3
+
+    try:
+        asyncio.run(asyncio.wait_for(live(), PATIENCE))
+    finally:
+        broker.stop()
+
+
+@pytest.mark.slow
+def test_each_reading_counts_once_through_kills_and_restarts(tmp_path: Path) -> None:
+    """In small; benchmarks/mqtt_exactly_once.py is the same at large."""
+    broker = Mosquitto(tmp_path)
+    try:
+        result = run(broker, tmp_path, readings=200, kills=2, restarts=1)
+    finally:
+        broker.stop()
+    assert (result["counted"], result["sum"]) == (200, result["right"])
+
+
+def test_users_passwords_and_certificates(tmp_path: Path) -> None:
+    from gossamer.agents.membership.certificates import Authority
+
+    authority = Authority.create(tmp_path / "certificates", "plant")
+    authority.issue("server", ["127.0.0.1", "localhost"])
+    where = tmp_path / "certificates"
+    subprocess.run(["mosquitto_passwd", "-b", "-c", tmp_path / "users", "ann", "swordfish"], check=True)
+    broker = Mosquitto(
+        tmp_path,
+        f"allow_anonymous false\npassword_file {tmp_path}/users\ncafile {where}/ca.pem\n"
+        f"certfile {where}/server.pem\nkeyfile {where}/server.key",
+    )
+    (tmp_path / "good").write_text("swordfish\n")
+    (tmp_path / "bad").write_text("shark\n")
+    for file in ("good", "bad"):
+        (tmp_path / file).chmod(0o600)
+
+    async def state(options: str, ready: bool) -> str:
+        address = f"mqtts://ann@localhost:{broker.port}/t?client_id=x&ca=certificates/ca.pem{options}"
+        source = parse_source(address, 1, 0, directory=tmp_path)
+        source.begin(0, 1e90)
+        assert isinstance(source, MqttSource)
+        task = asyncio.create_task(anext(aiter(source)))  # type: ignore[arg-type]
+        known = "is not connected yet"
+        await until_true(lambda: known not in source.failing, "an answer")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.to_thread(source.broker.stop)
+        return source.failing
+
+    try:
+        assert asyncio.run(state("&password_file=good", True)) == ""
+        assert "refuses this client (Not authorized)" in asyncio.run(state("&password_file=bad", False))
+        (tmp_path / "good").chmod(0o644)
+        with pytest.raises(InvalidInput, match="readable only by its owner"):
+            asyncio.run(state("&password_file=good", False))
+    finally:
+        broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mqtt://host", r"mqtt: needs a topic, or one for each of the 2 component\(s\)"),
+        ("mqtt://host/a,b,c", "got 3"),
+        ("mqtt:///topic", "mqtt: needs the host of a broker"),
+        ("mqtt://host/a?qos=2", "qos must be"),
+        ("mqtt://host/a?ca=x", "ca, cert and key are for mqtts://"),
+        ("mqtt://host/a?feild=x", r"mqtt: takes the options .*, got 'feild' \(did you mean 'field'\?\)"),
+    ],
+)
+def test_a_wrong_address_says_why(text: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        parse_source(text, 2, 0)
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
+    source = parse_source("mqtt://host/a", 1, 0)  # which other machines may look at
+    with pytest.raises(MissingExtra, match=r"pip install 'gossamer\[mqtt\]'"):
+        source.begin(0, 1e90)
