@@ -24,6 +24,7 @@ pytestmark = in_browser
 
 def test_every_preset_shows_its_sentence_and_its_run(view):
     view.open()
+    assert view.js("playground.chart.grow")  # the first scene is a lesson
     for k, preset in enumerate(PRESETS):
         view.page.click(f"#presets button:nth-child({k + 1})")
         view.done()
@@ -34,7 +35,9 @@ def test_every_preset_shows_its_sentence_and_its_run(view):
         assert view.page.locator("#networks canvas").count() == methods
         assert view.js("playground.results.runs.length") == methods
         legend = view.page.inner_text("#legend")
-        assert "centralized limit" in legend
+        assert ("centralized limit" in legend) == (
+            preset["scenario"].get("std") != 0
+        )  # without noise it is 0
         assert "this run" in legend
         assert Scenario.of(view.scenario) == Scenario.of(Scenario.of(preset["scenario"]).__dict__)
     assert "agent 0 stops" in view.page.inner_text("#events")
@@ -336,7 +339,8 @@ def test_no_answer_looks_like_none(view):
     radii = [float(found) for found in re.findall(r'<circle [^>]* r="([\d.]+)"', svg)]
     assert radii[:16] == [radii[0]] * 16
     assert radii[16:] == [pytest.approx(2 * radii[0], rel=0.05)] * 16
-    assert view.page.inner_text("#notes") == "sda: each point of the curves is a run of that many rounds"
+    notes = view.page.inner_text("#notes").split(" · ")
+    assert notes[0] == "sda: each point of the curves is a run of that many rounds"
     view.js("playground.goTo(60)")
     assert [text.strip() for text in captions.all_inner_texts()] == ["sda", "anytime-sda"]
 
@@ -376,6 +380,8 @@ def test_the_address_holds_the_view(view, server, browser):
     view.open(**(SMALL | {"events": [{"kind": "crash", "agent": 3, "round": 12}], "forks": [[]]}))
     view.page.fill("#scrub", "33")
     view.page.select_option("#span", "round")
+    view.page.uncheck("#whole")
+    view.page.fill("#teacher", "Look at the corners.\nWhy?")
     view.page.click("#copy-link")
     view.page.wait_for_selector("text=The address is in the clipboard")
     address = view.js("navigator.clipboard.readText()")
@@ -386,6 +392,9 @@ def test_the_address_holds_the_view(view, server, browser):
     assert other.scenario == view.scenario
     assert other.page.inner_text("#round") == "round 33"
     assert other.page.input_value("#span") == "round"
+    assert other.js("playground.chart.grow")
+    assert other.page.inner_text("#said") == "Look at the corners.\nWhy?"
+    assert not other.page.is_visible("#notice")
     assert other.estimates() == view.estimates()
     other.check()
     context.close()

@@ -38,6 +38,7 @@ VIEWS = {
         "events": [{"kind": "loss", "probability": 0.3, "start": 0, "stop": None}],
     },
     "late": {"network": "star:9", "events": [{"kind": "join", "agent": 2, "round": 9}]},
+    "masks": {"network": "grid:3x3", "mask": 10.0},
     "ramp, heavy tails": {"network": "path:9", "means": "ramp", "noise": "student-t", "std": 0.5},
     "one, uniform": {"network": "hypercube:3", "means": "one", "spread": 8.0, "noise": "uniform"},
     "coins": {"network": "torus:3x3", "spread": 1.0, "noise": "bernoulli"},
@@ -169,43 +170,52 @@ def ends(preset: int) -> list:
     return [header["error"][-1] / limit for header, _ in found["run"]]
 
 
+def test_preset_all_thermometers_agree_on_the_average():
+    found = frames(**PRESETS[0]["scenario"])
+    network, arrays = found["network"][0]
+    estimates = found["run"][0][1]["estimates"]
+    np.testing.assert_allclose(arrays["means"].mean(), network["target"], rtol=1e-5)
+    np.testing.assert_allclose(estimates[-1], network["target"], atol=0.5)
+    assert np.ptp(estimates[0]) > 5
+
+
 def test_preset_sda_ends_at_twice_the_error_of_a_center_and_anytime_sda_beside_it():
-    sda, anytime = exact(0)
+    sda, anytime = exact(1)
     assert 2 < sda < 2.5
     assert 1 < anytime < 1.1
 
 
 def test_preset_momentum_runs_through_a_path():
-    without, with_momentum = exact(1)
+    without, with_momentum = exact(2)
     assert without > 1000 * with_momentum
     assert with_momentum < 3
 
 
 def test_preset_dsg_overtakes_sda_on_a_random_graph():
-    sda, dsg = exact(2)
+    sda, dsg = exact(3)
     assert dsg < 0.7 * sda
-    early_sda, early_dsg = exact(2, rounds=40)
+    early_sda, early_dsg = exact(3, rounds=40)
     assert early_sda < early_dsg
 
 
 @pytest.mark.slow
 def test_preset_half_of_all_messages_may_be_lost():
-    ours, dsg = ends(3)
+    ours, dsg = ends(4)
     assert ours < 2
     assert dsg > 10
 
 
 @pytest.mark.slow
 def test_preset_robots_are_never_all_connected_and_agree():
-    scenario = Scenario.of(PRESETS[4]["scenario"])
+    scenario = Scenario.of(PRESETS[5]["scenario"])
     assert scenario.build_network().summary(scenario.rounds)["connected_rounds"] == 0
-    found = frames(**PRESETS[4]["scenario"])
+    found = frames(**PRESETS[5]["scenario"])
     last = found["run"][0][1]["estimates"][-1]
     assert np.abs(last - found["network"][0][0]["target"]).max() < 0.02
 
 
 def test_preset_survivors_settle_on_their_own_average():
-    found = frames(**PRESETS[5]["scenario"])
+    found = frames(**PRESETS[6]["scenario"])
     estimates = found["run"][0][1]["estimates"]
     np.testing.assert_allclose(estimates[149, 1:], 1.0, atol=0.1)  # of everybody: one reading of 36
     np.testing.assert_allclose(estimates[-1, 1:], 0.0, atol=0.05)  # of the survivors

@@ -69,6 +69,161 @@ def test_the_keyboard_alone(view):
     assert view.js("document.activeElement.id") == "kind"
 
 
+def test_space_and_period_work_wherever_the_focus_is(view):
+    view.open(**SMALL)
+    press = view.page.keyboard.press
+    places = ("#presets button", "#networks canvas", "#span", "#scrub", "#theme")
+    view.page.click("#presets button:nth-child(7)")
+    view.done()
+    for place in places:
+        if place.startswith("#networks"):
+            view.page.mouse.click(*[x + 4 for x in view.place(7)])  # stops agent 7, once
+            view.done()
+        elif place == "#theme":
+            view.page.click(place)
+        elif not place.startswith("#presets"):
+            view.page.focus(place)
+        view.js("() => { playground.pause(); playground.goTo(5); }")
+        events = view.js("playground.scenario.events.length")
+        press(".")
+        assert view.page.inner_text("#round") == "round 6", place
+        press("Space")
+        view.page.wait_for_function("() => playground.playing")
+        press("Space")
+        assert view.js("playground.playing") is False
+        assert view.js("playground.scenario.events.length") == events, place
+    view.page.focus("#rounds")
+    view.page.fill("#rounds", "")
+    press("4")
+    press(".")
+    assert view.page.input_value("#rounds") == "4."
+
+
+def test_undo_back_and_forward_move_between_states(view):
+    view.open(**SMALL)
+    assert view.page.is_disabled("#undo")
+    view.type("#seed", "2")
+    view.js("playground.goTo(20)")
+    view.page.fill("#loss", "0.5")
+    view.done()
+    assert [event["kind"] for event in view.scenario["events"]] == ["loss"]
+    view.page.click("#undo")
+    view.page.wait_for_function("() => !playground.scenario.events.length")
+    view.done()
+    assert view.scenario["seed"] == 2
+    view.page.go_back()
+    view.page.wait_for_function("() => playground.scenario.seed === 1")
+    view.done()
+    assert view.page.input_value("#seed") == "1"
+    view.page.wait_for_function("() => document.getElementById('undo').disabled")
+    for seed, events in ((2, 0), (2, 1)):
+        view.page.go_forward()
+        view.page.wait_for_function(
+            "([seed, events]) => playground.scenario.seed === seed && playground.scenario.events.length === events",
+            arg=[seed, events],
+        )
+        view.done()
+    assert view.js("playground.results.faulty")
+
+
+def test_a_typo_never_blanks_the_page(view):
+    view.open(**SMALL)
+    before = view.estimates()
+    typos = {"#rounds": "6o", "#seed": "-1", "#spread": "ten", "#std": "-", "input[name=size-rows]": "x"}
+    for field, text in typos.items():
+        right = view.page.input_value(field)
+        view.type(field, text)
+        assert view.notice, field
+        assert view.estimates() == before, field
+        assert view.page.locator("#networks canvas").count() == 1
+        assert view.page.locator("#chart .u-over").count() == 1
+        assert view.page.inner_text("#legend").startswith("network limit")
+        view.page.click("#forth")  # what was computed can still be played
+        view.type(field, right)
+        assert view.notice == "", field
+
+
+def test_after_a_crash_colors_are_centered_on_the_survivors(view):
+    events = [{"kind": "crash", "agent": 0, "round": 30}]
+    view.open(**(SMALL | {"means": "one", "spread": 16.0, "events": events}))
+    middle = "#ramp span:nth-child(2)"
+    view.js("playground.goTo(29)")
+    assert view.page.inner_text(middle) == "average 1.000"
+    view.js("playground.goTo(40)")
+    assert view.page.inner_text(middle) == "average 0"
+    low, high = view.js("playground.stage.range()")
+    assert low == -high
+    assert 30 in view.js("playground.results.runs[0].rounds")  # and the curve has a point there
+
+
+def test_what_is_computing_shows_a_skeleton(view):
+    view.page.add_init_script("window.WebSocket = class extends EventTarget {};")  # no answer comes
+    view.page.goto(view.address)
+    view.page.wait_for_selector("#chart:empty")
+    for place in ("#networks", "#chart"):
+        look = view.js(
+            "place => { const style = getComputedStyle(document.querySelector(place));"
+            " return [style.animationName, style.backgroundImage.slice(0, 15)]; }",
+            place,
+        )
+        assert look == ["pass", "linear-gradient"]
+        assert view.page.locator(place).bounding_box()["height"] > 100
+
+
+def test_curves_grow_and_predictions_are_judged(view):
+    view.open(**SMALL)
+    assert not view.page.is_visible("#prediction")
+    last = (
+        "() => { const [x, ...curves] = playground.chart.plot.data;"
+        " return curves.map((y) => Math.max(...x.filter((_, k) => y[k] !== null))); }"
+    )
+    view.page.uncheck("#whole")
+    view.js("playground.goTo(10)")
+    *limits, expected, run = view.js(last)
+    assert expected == run <= 10
+    assert limits[:2] == [60, 60]
+    assert view.page.inner_text("#prediction") == "Predict, then play: click where the error will be."
+    box = view.page.locator("#chart .u-over").bounding_box()
+    view.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.5 * box["height"])
+    assert view.page.inner_text("#round") == "round 10"
+    guess = view.js("playground.chart.guess")
+    assert 10 < guess["x"] < 60
+    said = f"Your prediction for round {guess['x']}: "
+    assert re.fullmatch(rf"{said}\S+ Play to see\.", view.page.inner_text("#prediction"))
+    view.js("playground.goTo(60)")
+    judged = re.fullmatch(
+        rf"{said}\S+ anytime-sda: ([\d.]+), (?:([\d.]+) times (more|less)|about as predicted)\.",
+        view.page.inner_text("#prediction"),
+    )
+    rounds, error = view.js("[playground.results.runs[0].rounds, playground.results.runs[0].error]")
+    true = error[max(k for k, t in enumerate(rounds) if t <= guess["x"])]
+    assert float(judged[1]) == pytest.approx(true, rel=0.05)
+    if judged[2]:
+        assert float(judged[2]) == pytest.approx(max(true / guess["y"], guess["y"] / true), rel=0.06)
+        assert (judged[3] == "more") == (true > guess["y"])
+    view.page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
+    assert view.js("playground.round") < 10  # what has been played is shown again
+    view.page.check("#whole")
+    assert set(view.js(last)) == {60}
+    assert not view.page.is_visible("#prediction")
+
+
+def test_terms_have_a_tooltip_and_a_list(view):
+    view.open(**(SMALL | {"methods": [["sda", {}]]}))
+    for name in ("network limit", "centralized limit", "Theorem 1", "k*", "Spread", "expected"):
+        assert len(view.page.get_attribute(f"button.term:text-is('{name}')", "title")) > 40
+    view.page.click("button.term:text-is('k*')")
+    assert view.page.inner_text("#terms dt[aria-current]") == "k*"
+    view.page.keyboard.press("Escape")
+    assert not view.page.is_visible("#terms")
+
+
+@pytest.mark.parametrize(("seed", "lucky"), [(1, True), (3, False)])
+def test_a_run_below_its_limit_is_explained(view, seed, lucky):
+    view.open(**(SMALL | {"rounds": 200 if lucky else 3, "seed": seed}))
+    assert ("one run may be, the mean of many cannot" in view.page.inner_text("#notes")) == lucky
+
+
 def test_everything_has_a_name_for_those_who_cannot_see(view):
     view.open(**SMALL)
     unnamed = view.js(

@@ -51,7 +51,7 @@ def test_frames_hold_headers_and_arrays():
         ({"methods": [["sda", {}]] * 4}, "a playground has at most 3 methods, got 4"),
         ({"methods": [["my_file.py:Evil", {}]]}, "method must be 'sda'"),
         ({"methods": [["sda", {"burnin": 3}]]}, "sda takes burn_in.*, got 'burnin' .did you mean 'burn_in'"),
-        ({"methods": ["sda"]}, "a method is a name and its parameters, got 'sda'"),
+        ({"methods": [5]}, "a method is a name and its parameters, got 5"),
         ({"events": [{"kind": "flood"}]}, "an event must be one of loss, burst"),
         ({"events": [{"kind": "crash", "agent": 3}]}, "crash needs agent, round, but round is missing"),
         (
@@ -79,7 +79,21 @@ def test_what_is_no_scenario_is_refused_in_words(state, text):
         ({"network": "hypercube:60"}, "at most 2000"),
         (
             {"network": "complete:300"},
-            "links of a playground must be a whole number at most 40000, got 44850",
+            "links of a playground must be at most 40,000, got about 44,850",
+        ),
+        ({"network": "expander:2000x1999"}, "at most 40,000, got about 1,999,000 in 'expander:2000x1999'"),
+        ({"network": "expander:2000,1999"}, "got about 1,999,000"),
+        ({"network": "erdos-renyi:2000,0.9"}, "got about 1,799,100"),
+        ({"network": "geometric:2000x2"}, "got about 1,999,000"),
+        ({"network": "dropout:expander:2000x1999,alive=0.1"}, "got about 1,999,000"),
+        ({"network": "mobile:2000,radius=10"}, "got about 1,999,000"),
+        ({"network": "mobile:2000,radius=1e999"}, "got about 1,999,000"),
+        ({"network": "mobile:2000,speed=0.1, radius = .9"}, "got about 1,999,000"),
+        ({"network": "mobile:20,radius=1e+"}, "needs a number where '1e.' is"),
+        ({"network": "mobile:2000"}, "got about 251,"),
+        (
+            {"network": "mobile:280,radius=10", "rounds": 20_000},
+            "has about 781,200,000 in 20000 rounds, at least 15.6 GB; take fewer",
         ),
         ({"network": "dropout:complete:9000,alive=0.5"}, "at most 2000, got 9000"),
         ({"network": "mobile:9000"}, "at most 2000, got 9000"),
@@ -95,6 +109,15 @@ def test_what_is_no_scenario_is_refused_in_words(state, text):
         (
             {"network": "grid:40x50", "rounds": 20_000},
             "a page holds 12,000,000 estimates, but 20000 rounds of 2000",
+        ),
+        (
+            {
+                "network": "complete:250",
+                "methods": [["sda", {}]] * 3,
+                "rounds": 10_000,
+                "events": [{"kind": "loss", "probability": 0.5}],
+            },
+            r"the runs of a page may take 120 s, but these would take about \d{4} s; take fewer rounds",
         ),
     ],
 )

@@ -23,7 +23,7 @@ SMALL = {"network": "grid:3x3", "rounds": 20}
 LONG = {
     "network": "grid:15x15",
     "methods": [["sda", {}]] * 3,
-    "rounds": 17_000,
+    "rounds": 5_000,
     "events": [{"kind": "loss", "probability": 0.5}],
 }
 
@@ -63,11 +63,11 @@ def run(socket, which, scenario):
     socket.send(json.dumps({"type": "run", "id": which, "scenario": scenario}))
 
 
-def test_work_is_canceled_replaced_and_ended_with_its_page():
+def test_work_is_canceled_replaced_and_ended_with_its_page(monkeypatch):
     with serving() as server:
         with opened(server) as socket:
             _, hello = until_frame(socket, "hello")
-            assert len(hello["presets"]) == 6
+            assert len(hello["presets"]) == 7
             run(socket, 1, SMALL)
             seen, _ = until_frame(socket, "done")
             assert seen == ["network", "run", "exact", "bound", "limits", "done"]
@@ -104,7 +104,15 @@ def test_work_is_canceled_replaced_and_ended_with_its_page():
             run(socket, 8, SMALL)
             assert until_frame(socket, "done")[1]["id"] == 8
 
-            run(socket, 9, LONG)
+            # A run that takes too long is stopped, and the page hears why.
+            with monkeypatch.context() as limits:
+                limits.setattr("gossamer.dashboard.worker.MOST_SECONDS", 0.5)
+                run(socket, 9, LONG)
+                why = until_frame(socket, "error")[1]["message"]
+                assert why.startswith("the computation was stopped after 0.5 s; take fewer rounds")
+                until_frame(socket, "done")
+
+            run(socket, 10, LONG)
             until_frame(socket, "network")
             (busy,) = workers()
         # The page is closed: so is its work.

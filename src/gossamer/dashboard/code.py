@@ -28,6 +28,7 @@ def to_python(scenario: Scenario) -> str:
     """Return code whose `runs` are the curves and estimates of the page."""
     given = {"seed": scenario.seed, "spread": repr(scenario.spread), "std": repr(scenario.std)}
     methods = ", ".join(_method(name, values) for name, values in scenario.methods)
+    turns = f" | {{{', '.join(map(str, scenario.turns))}}}" if scenario.turns else ""
     lines = [
         "import numpy as np",
         "",
@@ -36,12 +37,12 @@ def to_python(scenario: Scenario) -> str:
         f"network = {_network(scenario)}",
         f"means = {MEANS[scenario.means].format(**given)}",
         f"streams = {NOISE[scenario.noise].format(**given)}",
-        f"rounds = sorted({{round(t) for t in np.geomspace({scenario.first}, {scenario.rounds}, {HORIZONS})}})",
+        f"rounds = sorted({{round(t) for t in np.geomspace({scenario.first}, {scenario.rounds}, {HORIZONS})}}{turns})",
     ]
     faults = [f"gs.faults.{fault!r}" for fault in gs.faults.Faults.of(scenario.build_faults()).items]
     if faults:
         lines += ["faults = [", *(f"    {fault}," for fault in faults), "]"]
-    extra = ", faults=faults" if faults else ""
+    extra = (", faults=faults" if faults else "") + (f", masks={scenario.mask!r}" if scenario.mask else "")
     lines += [
         f"methods = [{methods}]",
         "runs = [",

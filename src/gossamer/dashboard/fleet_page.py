@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gossamer.agents.fleet.local import LOGS
 from gossamer.agents.fleet.survey import SPEAKING
@@ -250,8 +251,8 @@ class FleetFrames:
         return {
             "links": np.array(ends, dtype=np.uint32).reshape(-1, 2),
             "linkState": np.nan_to_num(worst[:, 0]).astype(np.uint8),
-            "linkLoss": worst[:, 1].astype(np.float32),
-            "linkHeard": worst[:, 2].astype(np.float32),
+            "linkLoss": _single(worst[:, 1]),
+            "linkHeard": _single(worst[:, 2]),
         }
 
     def _said(self, agent: AgentStatus, neighbor: str) -> tuple[float, float, float]:
@@ -270,10 +271,10 @@ class FleetFrames:
         facts[[k for k, name in enumerate(FACTS) if name.startswith("estimate")]] -= center
         curves = view.agents_over_time[:, :2].transpose(1, 2, 0)  # estimate and error, by agent, over time
         lines = curves if len(view.agents) <= LINES else curves[:, :0]
-        lines = np.array([lines[0] - center, lines[1]], dtype=np.float32)
+        lines = _single([lines[0] - center, lines[1]])
         return {
             "times": view.facts[:, 0].copy(),
-            "history": facts.astype(np.float32),
+            "history": _single(facts),
             "lines": lines,
         }
 
@@ -311,7 +312,7 @@ class FleetFrames:
             why = (
                 f"There is no {LOGS}/{file.name} here: an agent that runs by itself logs to its standard error."
                 if local
-                else f"Its log is on its own host, {agent.member.host}."
+                else f"Its log is on its own host, {agent.member.host or agent.member.name}."
             )
             return {"log": [], "logProblem": why}
         except (OSError, InvalidInput) as error:
@@ -341,6 +342,12 @@ def _column(values: Iterable[Iterable[float | None]]) -> Floats:
     """Return the first of each of some lists of numbers, nan for an empty one."""
     firsts = [next(iter(value), None) for value in values]
     return np.array([math.nan if first is None else first for first in firsts], dtype=np.float64)
+
+
+def _single(values: ArrayLike) -> AnyArray:
+    """Return numbers in single precision; larger ones, which no honest agent reports, become the largest."""
+    most = float(np.finfo(np.float32).max)
+    return np.clip(np.asarray(values, dtype=np.float64), -most, most).astype(np.float32)
 
 
 def _json(value: object) -> object:

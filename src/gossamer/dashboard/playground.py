@@ -34,14 +34,15 @@ def playground(command_of: Callable[[Scenario], str]) -> Page:
                     if kind == "cancel":
                         await end("run")
                         await channel.send("canceled", id=which)
-                    if kind not in ("run", "python", "command"):
+                    if kind not in ("run", "python", "command", "page"):
                         continue
                     scenario = Scenario.of(message.get("scenario"))
                     await end(kind)
                     if kind == "command":
                         await channel.send("code", id=which, text=command_of(scenario))
                     else:
-                        job = {"id": which, "python": kind == "python", "scenario": message["scenario"]}
+                        words = {name: message.get(name, "") for name in ("title", "words", "lesson")}
+                        job = {"id": which, "wanted": kind, "scenario": message["scenario"], **words}
                         tasks[kind] = asyncio.create_task(_relay(channel, workers, job))
                 except GossamerError as error:
                     await end(kind)

@@ -1,8 +1,24 @@
-"""Example scenarios with a sentence each; tests check that the numbers agree with the sentences."""
+"""Example scenarios with a sentence each; tests check that the numbers agree with the sentences.
+
+In a `lesson` the curves grow as the run plays, and readers predict them first.
+"""
 
 from __future__ import annotations
 
 PRESETS: list[dict[str, object]] = [
+    {
+        "name": "Plain averaging",
+        "sentence": "Each dot is a thermometer; its color is its temperature. In every round each moves to a mean of "
+        "its own number and its neighbors'. No computer collects the numbers, and still all agree on the average.",
+        "lesson": True,
+        "scenario": {
+            "network": "grid:10x10",
+            "methods": [["linear", {}]],
+            "spread": 20.0,
+            "std": 0.0,
+            "rounds": 200,
+        },
+    },
     {
         "name": "The price of a burn-in",
         "sentence": "SDA discards the first half of the rounds: it has no answer until then, and more than twice a "

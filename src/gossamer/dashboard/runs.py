@@ -3,21 +3,22 @@ limits."""
 
 from __future__ import annotations
 
-import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gossamer as gs
+from gossamer.accounting import neighbor_uncertainty
 from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.comparison.points import THEOREMS
-from gossamer.dashboard.code import to_python
-from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import is_regular, places
-from gossamer.dashboard.scenario import Scenario
 from gossamer.engines.results import TrialResult
 from gossamer.errors import GossamerError
+
+if TYPE_CHECKING:
+    from gossamer.dashboard.scenario import Scenario
 
 LENGTHS = "each point of the curves is a run of that many rounds"
 """A note for methods that depend on the number of rounds."""
@@ -26,47 +27,25 @@ FACTS_UP_TO = 1500
 """Largest number of agents for which eigenvalues are shown; for larger networks they take seconds."""
 
 
-def frames_of(job: dict[str, object]) -> Iterator[bytes]:
-    """Yield the frames of a job {"id": ..., "scenario": ...}; a job that fails ends with an error frame.
-
-    With {"python": true} the result is the scenario as code.
-    """
-    which = job["id"]
-    try:
-        if job.get("python"):
-            yield packed({"type": "code", "id": which, "text": to_python(Scenario.of(job["scenario"]))})
-            return
-        for kind, header, arrays in _parts(Scenario.of(job["scenario"])):
-            yield packed({"type": kind, "id": which, **header}, **arrays)
-    except GossamerError as error:
-        yield packed({"type": "error", "id": which, "message": str(error)})
-    except MemoryError:
-        message = "this does not fit into memory; make it smaller"
-        yield packed({"type": "error", "id": which, "message": message})
-    except Exception as error:  # a bug must not leave the page waiting
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {error}"
-        message = f"this could not be computed ({what}); the terminal of the dashboard tells more"
-        yield packed({"type": "error", "id": which, "message": message})
-
-
 Part = tuple[str, dict[str, object], dict[str, AnyArray]]
 """The type, the header and the arrays of a frame."""
 
 
-def _parts(scenario: Scenario) -> Iterator[Part]:
+def parts(scenario: Scenario, *, expected: bool = True) -> Iterator[Part]:
+    """Yield the network and the runs and, with `expected`, parts that do not depend on this run's events, and forks."""
     network, methods = scenario.build_network(), scenario.build_methods()
     streams, faults = scenario.build_streams(network.agents), scenario.build_faults()
-    yield _network(scenario, network, streams)
+    masks = scenario.build_masks()
+    yield network_part(scenario.network, scenario.rounds, network, streams, masks=masks)
     horizons = scenario.horizons
     for number, method in enumerate(methods):
         try:
             yield _run(number, method, network, streams, scenario, faults)
         except GossamerError as error:  # the other methods may succeed
             yield "missing", {"method": number, "label": method.label, "message": str(error)}, {}
-    for number, method in enumerate(methods):
-        yield from _expected(number, method, network, streams, horizons)
-    yield "limits", {"rounds": horizons, **_limits(network, streams, horizons)}, {}
+    if not expected:
+        return
+    yield from references(methods, network, streams, horizons, masks)
     for version, events in enumerate(scenario.forks):
         for number, method in enumerate(methods):
             try:
@@ -75,31 +54,41 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
                 continue
             yield (
                 "fork",
-                {"fork": version, "method": number, "rounds": horizons, "error": _numbers(run.total_error)},
+                {"fork": version, "method": number, "rounds": horizons, "error": numbers(run.total_error)},
                 {},
             )
 
 
-def _network(scenario: Scenario, network: gs.Network | gs.ChangingNetwork, streams: gs.Observations) -> Part:
-    """Return positions, links and the true means and average."""
-    positions = places(network, scenario.network, scenario.rounds)
+def network_part(
+    name: str,
+    rounds: int,
+    network: gs.Network | gs.ChangingNetwork,
+    streams: gs.Observations,
+    component: int = 0,
+    masks: gs.Masks | None = None,
+) -> Part:
+    """Return positions, links and the true means and average of one component, and how well masks hide them."""
+    positions = places(network, name, rounds)
     header: dict[str, object] = {
         "name": network.name,
         "agents": network.agents,
-        "rounds": scenario.rounds,
-        "target": float(streams.target(scenario.rounds)[0]),
+        "rounds": rounds,
+        "target": float(streams.target(rounds)[component]),
         "names": None
         if list(network.labels) == list(range(network.agents))
         else [str(x) for x in network.labels],
-        "square": is_regular(scenario.network),
+        "square": is_regular(name),
         "changing": isinstance(network, gs.ChangingNetwork),
     }
-    arrays: dict[str, AnyArray] = {"positions": positions, "means": streams.mean[:, 0].astype(np.float32)}
+    means = streams.mean[:, component].astype(np.float32)
+    arrays: dict[str, AnyArray] = {"positions": positions, "means": means}
     if isinstance(network, gs.ChangingNetwork):
-        starts, pairs = network.edges_in(range(scenario.rounds))
+        starts, pairs = network.edges_in(range(rounds))
         arrays |= {"starts": starts.astype(np.uint32), "links": pairs.astype(np.uint16)}
     else:
         header["edges"] = len(network.edges)
+        if masks is not None:
+            arrays["hidden"] = neighbor_uncertainty(network, masks).astype(np.float32)
         arrays["links"] = network.edges.astype(np.uint16)
         if network.agents <= FACTS_UP_TO:
             header |= {
@@ -127,6 +116,7 @@ def _simulated(
             1,
             scenario.seed,
             faults=faults,
+            masks=scenario.build_masks(),
             keep=keep,
             progress=False,
         )
@@ -148,7 +138,7 @@ def _run(
         "method": number,
         "label": method.label,
         "rounds": scenario.horizons,
-        "error": _numbers(run.total_error),
+        "error": numbers(run.total_error),
         "alive": np.broadcast_to(run.agents, len(scenario.horizons)).tolist(),
         "notes": _notes(run, method),
     }
@@ -160,28 +150,42 @@ def _notes(run: TrialResult[Integers, Floats], method: gs.Method) -> list[str]:
     return [*(said.split("; ") if said else []), *([] if method.anytime else [LENGTHS])]
 
 
+def references(
+    methods: Sequence[gs.Method],
+    network: gs.Network | gs.ChangingNetwork,
+    streams: gs.Observations,
+    horizons: list[int],
+    masks: gs.Masks | None = None,
+) -> Iterator[Part]:
+    """Yield the expected error and the theorem of each method, where they exist, and the limits."""
+    for number, method in enumerate(methods):
+        yield from _expected(number, method, network, streams, horizons, masks)
+    yield "limits", {"rounds": horizons, **_limits(network, streams, horizons)}, {}
+
+
 def _expected(
     number: int,
     method: gs.Method,
     network: gs.Network | gs.ChangingNetwork,
     streams: gs.Observations,
     horizons: list[int],
+    masks: gs.Masks | None,
 ) -> Iterator[Part]:
     """Return the expected error without faults, and the theorem about it, if they exist."""
     if isinstance(network, gs.ChangingNetwork):
         return
     try:
-        exact = gs.exact(method, network, streams, horizons)
+        exact = gs.exact(method, network, streams, horizons, masks=masks)
     except GossamerError as error:
         yield "unknown", {"method": number, "message": str(error)}, {}
         return
-    yield "exact", {"method": number, "rounds": horizons, "error": _numbers(exact.total_error)}, {}
+    yield "exact", {"method": number, "rounds": horizons, "error": numbers(exact.total_error)}, {}
     for name, (plain, theorem) in THEOREMS.items():
-        if method != plain:
+        if method != plain or masks is not None:
             continue
         bounds = [theorem(network, streams, t) for t in horizons]
         values = [bound.total if bound.applies else np.nan for bound in bounds]
-        header = {"method": number, "rounds": horizons, "error": _numbers(values)}
+        header = {"method": number, "rounds": horizons, "error": numbers(values)}
         words = name.replace("_", " ").capitalize()
         yield "bound", {**header, "label": words, "condition": bounds[-1].condition}, {}
 
@@ -190,12 +194,12 @@ def _limits(
     network: gs.Network | gs.ChangingNetwork, streams: gs.Observations, horizons: list[int]
 ) -> dict[str, list[float | None]]:
     rounds = np.array(horizons)
-    limits = {"centralized": _numbers(gs.theory.centralized_limit(streams, rounds))}
+    limits = {"centralized": numbers(gs.theory.centralized_limit(streams, rounds))}
     if isinstance(network, gs.Network):
-        limits["network"] = _numbers(gs.theory.network_limit(network, streams, rounds))
+        limits["network"] = numbers(gs.theory.network_limit(network, streams, rounds))
     return limits
 
 
-def _numbers(values: Floats | list[float]) -> list[float | None]:
+def numbers(values: Floats | list[float]) -> list[float | None]:
     """Numbers as JSON has them."""
     return [float(value) if np.isfinite(value) else None for value in np.asarray(values)]

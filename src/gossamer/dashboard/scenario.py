@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import inspect
+import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,11 +31,21 @@ from gossamer.networks.names import EXAMPLES, NAMES, split_name
 from gossamer.networks.reading import parse_network
 from gossamer.observations.named import MEANS, NOISE, named_streams
 
+if TYPE_CHECKING:
+    from gossamer.dashboard.saving import SavedPage
+
 MOST_AGENTS = 2000
 MOST_LINKS = 40_000
 MOST_ROUNDS = 20_000
 MOST_NUMBERS = 12_000_000
 """Largest number of estimates (rounds times agents times methods) that a page holds."""
+MOST_CONTACTS = 20_000_000
+"""Largest number of links of a changing network, summed over all rounds; one takes at least CONTACT bytes."""
+CONTACT = 20
+MOST_SECONDS = 120.0
+"""Time that the runs of a page may take, estimated before they begin."""
+ROUND, UPDATE, FAULTY_UPDATE = 2e-4, 3e-8, 1e-6
+"""Approximate seconds per round, and per agent or link in a round, without and with faults."""
 MOST_METHODS = 3
 MOST_FORKS = 3
 MOST_EVENTS = 200
@@ -40,8 +54,11 @@ MOST_FILE = 256 * 2**10
 HORIZONS = 40
 """Number of points of a curve, evenly spread on a log scale."""
 
+RADIUS = 0.2
+"""Within which mobile agents hear each other, unless given."""
+
 CHANGING = {
-    "mobile": {"n": 60, "radius": 0.2, "speed": 0.01},
+    "mobile": {"n": 60, "radius": RADIUS, "speed": 0.01},
     "matchings": {"n": 60},
     "dropout": {"network": "grid:10x10", "alive": 0.2},
     "switching": {"networks": "path:40+star:40", "every": 10},
@@ -55,17 +72,35 @@ Events = tuple[object, ...]
 
 @dataclass(frozen=True)
 class Scenario:
-    """The methods, the network, the observations and the events of a run.
+    """Everything that a playground shows: methods on one network, their observations, and what happens to them.
 
-    network   a name such as grid:10x10, or "file" for an uploaded one
-    weights   of the gossip matrix
-    methods   names and parameters, up to three, on the same observations
-    rounds    how many
-    seed      of the network, the means, the noise and the faults
-    means, spread, noise, std   see `observations/named.py`
-    events    faults
-    forks     events of earlier versions of this run, whose curves stay
-    file      the name and the content (base64) of an uploaded network
+    Parameters
+    ----------
+    network : str
+        A name with sizes such as grid:10x10, or "file" for an uploaded one.
+    weights : str
+        Weights of the gossip matrix.
+    methods : sequence of (str, dict)
+        Up to three names of methods with their parameters; all see the same observations. A name alone is enough.
+    rounds, seed : int
+        Number of rounds, and the seed of the network, the means, the noise and the faults.
+    means, spread, noise, std
+        How the means differ between agents, by how much, and the kind and the standard deviation of the noise.
+    mask : float
+        Standard deviation of masks that hide the observations and cancel in the average; 0 for none.
+    events : sequence of dict
+        Faults as JSON: `{"kind": "crash", "agent": 0, "round": 150}`.
+    forks : sequence
+        Events of earlier versions of this run, whose curves stay.
+    file : (str, str), optional
+        The name and the content (base64) of an uploaded network.
+
+    Examples
+    --------
+    >>> scenario = gs.dashboard.Scenario(network="grid:4x4", methods=["dsg"], rounds=20)
+    >>> page = scenario.page(losses=[0, 0.5])  # scenario.save("lesson.html", losses=[0, 0.5]) writes it to a file
+    >>> page.summary.split(": ")[1]
+    '16 agents, 20 rounds, 2 variants'
     """
 
     network: str = "grid:10x10"
@@ -77,6 +112,7 @@ class Scenario:
     spread: float = 10.0
     noise: str = "gaussian"
     std: float = 1.0
+    mask: float = 0.0
     events: Events = ()
     forks: tuple[Events, ...] = ()
     file: tuple[str, str] | None = None
@@ -89,7 +125,73 @@ class Scenario:
         known = {field.name for field in fields(cls)}
         if unknown := sorted(set(state) - known):
             raise InvalidInput(f"a scenario has {', '.join(sorted(known))}, got {checks.brief(unknown[0])}")
-        return cls(**{**state, **_checked(state)})
+        return cls(**state)
+
+    def __post_init__(self) -> None:
+        for name, value in _checked(self.to_json()).items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_link(cls, link: str) -> Scenario:
+        """Return the scenario of an address that was copied from a playground."""
+        return cls.of(view_of(link)["scenario"])
+
+    def to_json(self) -> dict[str, object]:
+        """Return the entries as JSON has them, the opposite of `of`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        title: str = "gossamer",
+        words: str = "",
+        losses: Sequence[float] | None = None,
+        start: int = 1,
+        lesson: bool = False,
+    ) -> str:
+        """Write the runs of this scenario to one HTML file, which needs no server and works inside other pages.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file. Another file than a page that was saved before is not replaced.
+        title, words : str
+            Heading of the page, and a few sentences above the networks.
+        losses : sequence of float, optional
+            Shares of lost messages between which the reader chooses: by default 0, 0.1, 0.3 and 0.5, or none if the
+            scenario has losses of its own or a method that cannot run with faults.
+        start : int
+            Round that is shown first.
+        lesson : bool
+            Whether curves grow as the run plays, so that readers can predict them; a switch shows the whole run.
+
+        Returns
+        -------
+        str
+            The size of the file and what it holds.
+
+        See Also
+        --------
+        page : The same page as a value, which notebooks show, and whose size is known before it is written.
+        """
+        page = self.page(title=title, words=words, losses=losses, start=start, lesson=lesson)
+        page.write(path)
+        return page.summary
+
+    def page(
+        self,
+        *,
+        title: str = "gossamer",
+        words: str = "",
+        losses: Sequence[float] | None = None,
+        start: int = 1,
+        lesson: bool = False,
+    ) -> SavedPage:
+        """Return the page that `save` writes, with the same parameters; its `summary` says how large it is."""
+        from gossamer.dashboard.saving import page_of
+
+        return page_of(self, title=title, words=words, losses=losses, start=start, lesson=lesson)
 
     @property
     def first(self) -> int:
@@ -98,11 +200,26 @@ class Scenario:
 
     @property
     def horizons(self) -> list[int]:
-        """The numbers of rounds at which errors are computed."""
-        return sorted({round(t) for t in np.geomspace(self.first, self.rounds, HORIZONS)})
+        """The numbers of rounds at which errors are computed: evenly spaced on a log scale, and rounds of events."""
+        return sorted({*(round(t) for t in np.geomspace(self.first, self.rounds, HORIZONS)), *self.turns})
+
+    @property
+    def turns(self) -> list[int]:
+        """The rounds of the first events, including those of forks, at which a curve may turn."""
+        event_rounds = {
+            event[key]
+            for events in (self.events, *self.forks)
+            for event in events
+            if isinstance(event, dict)
+            for key in ("round", "start", "stop")
+            if isinstance(event.get(key), int)
+        }
+        return sorted(t for t in event_rounds if self.first <= t <= self.rounds)[:HORIZONS]
 
     def build_network(self) -> gs.Network | gs.ChangingNetwork:
         """Return the network, if it is small enough for a page."""
+        if self.network != "file":
+            _check_size(self.network, self.rounds)
         network = _built(self.network, self.weights, self.seed, self.file)
         agents = checks.whole_number("agents of a playground", network.agents, most=MOST_AGENTS)
         if isinstance(network, gs.Network):
@@ -113,10 +230,25 @@ class Scenario:
                 f"a page holds {MOST_NUMBERS:,} estimates, but {self.rounds} rounds of {agents} agents with "
                 f"{len(self.methods)} methods have {numbers:,}; take fewer rounds, agents or methods"
             )
+        if (seconds := self.seconds(network)) > MOST_SECONDS:
+            raise InvalidInput(
+                f"the runs of a page may take {MOST_SECONDS:g} s, but these would take about {seconds:.0f} s; take "
+                "fewer rounds, links, methods or earlier versions"
+            )
         return network
+
+    def seconds(self, network: gs.Network | gs.ChangingNetwork) -> float:
+        """Estimate the seconds that all runs take; a method that is not anytime runs once per point of its curve."""
+        links = network.edges if isinstance(network, gs.Network) else network.edges_in(range(1))[1]
+        rounds = sum(self.rounds if method.anytime else sum(self.horizons) for method in self.build_methods())
+        costs = [FAULTY_UPDATE if events else UPDATE for events in (self.events, *self.forks)]
+        return sum(rounds * (ROUND + update * (network.agents + len(links))) for update in costs)
 
     def build_streams(self, agents: int) -> gs.Observations:
         return named_streams(agents, self.spread, self.std, self.seed, means=self.means, noise=self.noise)
+
+    def build_masks(self) -> gs.Masks | None:
+        return gs.Masks(self.mask) if self.mask else None
 
     def build_methods(self) -> list[gs.Method]:
         return [build(gs.METHODS[name], values) for name, values in self.methods]
@@ -127,6 +259,22 @@ class Scenario:
         return gs.faults.Faults(*items) if items else None
 
 
+def view_of(link: str) -> dict[str, object]:
+    """Return the content of a playground's address: a scenario, and how it is shown (see state.js)."""
+    try:
+        text = link.partition("#")[2]
+        content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+        view = json.loads(inflate.decompress(content, 4 * MOST_FILE))
+        return {**view, "scenario": view["scenario"]}
+    except (ValueError, KeyError, TypeError, zlib.error):
+        raise InvalidInput(
+            parameter="link",
+            required="the whole address of a playground, including the part after #",
+            got=repr(link),
+        ) from None
+
+
 @lru_cache(maxsize=4)
 def _built(
     text: str, weights: str, seed: int, file: tuple[str, str] | None
@@ -134,7 +282,6 @@ def _built(
     """Return a network with its cached spectrum, so that it is built only once per session."""
     if text == "file":
         return _uploaded(file, weights)
-    _check_size(text)
     return parse_network(text, weights, seed)
 
 
@@ -150,6 +297,7 @@ def _checked(state: dict[str, object]) -> dict[str, object]:
         "spread": lambda value: checks.number("spread", value, least=0, most=1e9),
         "noise": lambda value: checks.choice("noise", value, NOISE),
         "std": lambda value: checks.number("std", value, least=0, most=1e9),
+        "mask": lambda value: checks.number("mask", value, least=0, most=1e9),
         "events": _events,
         "forks": lambda value: tuple(_events(events) for events in _few("forks", value, MOST_FORKS)),
         "file": _file,
@@ -182,7 +330,7 @@ def _methods(value: object) -> tuple[MethodWords, ...]:
     if not pairs:
         raise InvalidInput("a playground needs a method, got none")
     methods: list[MethodWords] = []
-    for pair in pairs:
+    for pair in [(entry, {}) if isinstance(entry, str) else entry for entry in pairs]:
         if not (isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], dict)):
             raise InvalidInput(f"a method is a name and its parameters, got {checks.brief(pair)}")
         methods.append((checks.choice("method", pair[0], gs.METHODS), pair[1]))
@@ -204,8 +352,9 @@ def _file(value: object) -> tuple[str, str] | None:
     return Path(value[0]).name[:80], value[1]
 
 
-def _check_size(text: str) -> None:
+def _check_size(text: str, rounds: int) -> None:
     """Refuse a network that is too large before it is built, and a file of this machine."""
+    changing = split_name(text)[0] in CHANGING
     kind, rest = split_name(text)
     names = rest.split(",")[0].split("+") if kind in ("dropout", "switching") and rest else [text]
     for name in names:
@@ -216,8 +365,9 @@ def _check_size(text: str) -> None:
                 required=f"one of {', '.join((*NAMES, *CHANGING))} and its size",
                 got=repr(text),
             )
+        words = (rest or "").lower().replace(",", "x" if kind in NAMES else ",")
         try:
-            sizes = [float(part) for part in (rest or "").split(",")[0].lower().split("x")]
+            sizes = [float(part) for part in words.split(",")[0].split("x")]
         except ValueError:
             continue  # the parser of the name reports what is wrong with it
         agents = (
@@ -231,6 +381,38 @@ def _check_size(text: str) -> None:
             raise InvalidInput(
                 f"agents of a playground must be at most {MOST_AGENTS}, got {agents:g} in {text!r}"
             )
+        links = _links(kind, agents, sizes[1:], rest or "")
+        if links > MOST_LINKS:
+            raise InvalidInput(
+                f"links of a playground must be at most {MOST_LINKS:,}, got about {links:,.0f} in {text!r}"
+            )
+        if changing and links * rounds > MOST_CONTACTS:
+            raise InvalidInput(
+                f"a page holds {MOST_CONTACTS:,} contacts, but {text!r} has about {links * rounds:,.0f} in {rounds} "
+                f"rounds, at least {links * rounds * CONTACT / 1e9:.1f} GB; take fewer rounds, agents or links"
+            )
+
+
+def _links(kind: str, agents: float, sizes: list[float], rest: str) -> float:
+    """Return the approximate number of links of a named network, if there can be many."""
+    pairs = agents * (agents - 1) / 2
+    if kind == "complete":
+        return pairs
+    if kind == "expander" and sizes:
+        return agents * sizes[0] / 2
+    if kind == "erdos-renyi" and sizes:
+        return pairs * min(sizes[0], 1.0)
+    if kind in ("geometric", "mobile"):
+        radius = sizes[0] if sizes else RADIUS if kind == "mobile" else 0.0
+        for part in rest.split(",")[1:]:
+            name, _, value = part.partition("=")
+            if name.strip() == "radius":
+                with contextlib.suppress(ValueError):  # the parser of the name reports it
+                    radius = float(value)
+        return pairs * min(math.pi * min(radius, 1.0) ** 2, 1.0)
+    if kind in ("grid", "torus"):
+        return 2 * agents
+    return agents * math.log2(agents) / 2 if kind == "hypercube" and agents > 1 else agents
 
 
 def _uploaded(file: tuple[str, str] | None, weights: str) -> gs.Network:
@@ -247,7 +429,7 @@ def _uploaded(file: tuple[str, str] | None, weights: str) -> gs.Network:
         path = Path(folder) / (file[0] or "network")
         path.write_bytes(content)
         try:
-            return gs.Network.read(path, weights)
+            return gs.Network.read(path, weights, most_agents=MOST_AGENTS)
         except InvalidInput as error:
             raise InvalidInput(str(error).replace(f"{folder}/", "")) from None
 

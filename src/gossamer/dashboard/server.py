@@ -21,6 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gossamer import checks
 from gossamer.arrays import AnyArray
+from gossamer.dashboard.connections import MOST_CONNECTIONS, BoundedProtocol
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.safety import MOST_MESSAGE, MOST_SESSIONS, Guard, is_loopback
 from gossamer.errors import GossamerError, InvalidInput
@@ -37,7 +38,7 @@ class Channel:
     async def send(
         self, type: str, /, *, arrays: dict[str, AnyArray] | None = None, **header: object
     ) -> None:
-        """Send a frame; waits until the page has received what was sent before."""
+        """Send a frame, after the page has received all earlier frames."""
         await self._websocket.send_bytes(packed({"type": type, **header}, **(arrays or {})))
 
     async def pass_on(self, frame: bytes) -> None:
@@ -149,7 +150,8 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=4 * MOST_SESSIONS,
+            http=BoundedProtocol,
+            limit_concurrency=MOST_CONNECTIONS + 4 * MOST_SESSIONS,
             ws_max_size=MOST_MESSAGE,
             ws_per_message_deflate=False,  # packing numbers costs more than sending them
             ws_ping_interval=20,
@@ -174,9 +176,8 @@ class Server:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(
-            address[:2], family=family
-        )  # already listening, so early connections wait
+        # Already listening, so early connections wait.
+        return socket.create_server(address[:2], family=family)
     except OSError as error:
         raise InvalidInput(
             f"host and port must be an address of this machine that is free, got {host} and {port}: {error}"

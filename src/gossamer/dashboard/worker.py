@@ -24,11 +24,14 @@ MOST_AT_ONCE = 2
 MOST_MEMORY = 4 * 2**30
 """Memory limit of a worker in bytes, since a small file can describe a huge network."""
 
+MOST_SECONDS = 120.0
+"""Time limit of a job in seconds, from its start."""
+
 _SIZE = 8
 
 
 class Worker:
-    """A process that runs one job after the other."""
+    """A process that runs one job at a time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -95,8 +98,17 @@ class Workers:
             worker = self._spare.pop() if self._spare else await Worker.start()
             try:
                 async with contextlib.aclosing(worker.run(job)) as frames:
-                    async for frame in frames:
+                    end = asyncio.get_running_loop().time() + MOST_SECONDS
+                    while True:
+                        async with asyncio.timeout_at(end):
+                            frame = await anext(frames, None)
+                        if frame is None:
+                            break
                         yield frame
+            except TimeoutError:
+                raise GossamerError(
+                    f"the computation was stopped after {MOST_SECONDS:g} s; take fewer rounds, agents, links or methods"
+                ) from None
             finally:
                 if worker.idle and not self._spare:
                     self._spare.append(worker)
@@ -119,7 +131,7 @@ def main() -> None:
         os._exit(0)
 
     threading.Thread(target=listen, daemon=True).start()
-    from gossamer.dashboard.runs import frames_of
+    from gossamer.dashboard.jobs import frames_of
 
     while True:
         for frame in frames_of(json.loads(jobs.get())):

@@ -7,20 +7,22 @@ import { variable } from "./colors.js";
 export class Chart {
   /**
    * place    the element that holds it
-   * options  log: both axes logarithmic; xLabel, yLabel; onPick(x): a click on the curves
+   * options  log: both axes logarithmic; xLabel, yLabel; onPick(x, y): a click on the curves
    */
   constructor(place, { log = true, xLabel, yLabel, onPick, time = false }) {
     Object.assign(this, { place, log, xLabel, yLabel, onPick, time });
     this.curves = [];
     this.bands = [];
     this.at = null;
+    this.grow = false; // whether the curves that grow end at the line
+    this.guess = null; // a point {x, y} that is marked
     this.plot = null;
     new ResizeObserver(() => this.plot?.setSize(this.size())).observe(place);
     document.addEventListener("themechange", () => this.build());
   }
 
   /**
-   * Show curves: [{label, x, y, color, dash, width, faint, points, aside}], x ascending, y null where there is nothing.
+   * Show curves: [{label, x, y, color, dash, width, faint, points, aside, grows}], x ascending, y null for nothing.
    * `bands` are pairs of places in the list between which the chart is filled: [[upper, lower, color]].
    */
   set(curves, bands = []) {
@@ -32,7 +34,8 @@ export class Chart {
   /** Show another place of the line. */
   setAt(x) {
     this.at = x;
-    this.plot?.redraw(false, false);
+    if (this.grow) this.plot?.setData(this.table(), false);
+    this.plot?.redraw(this.grow, false);
   }
 
   size() {
@@ -53,7 +56,7 @@ export class Chart {
     const columns = this.curves.map((curve) => {
       const column = new Array(x.length).fill(null);
       curve.x.forEach((value, k) => {
-        const y = curve.y[k];
+        const y = this.grow && curve.grows && value > this.at ? null : curve.y[k];
         column[where.get(value)] = Number.isFinite(y) && (!this.log || y > 0) ? y : null;
       });
       return column;
@@ -102,15 +105,28 @@ export class Chart {
         })),
       ],
       bands: this.bands.map(([upper, lower, fill]) => ({ series: [upper + 1, lower + 1], fill })),
-      hooks: { draw: [(plot) => this.drawAt(plot)] },
+      hooks: { draw: [(plot) => this.drawAt(plot), (plot) => this.drawGuess(plot)] },
     };
     this.plot = new uPlot(options, this.table(), this.place);
     if (this.onPick) {
       this.plot.over.addEventListener("click", () => {
-        const { left } = this.plot.cursor;
-        if (left >= 0) this.onPick(this.plot.posToVal(left, "x"));
+        const { left, top } = this.plot.cursor;
+        if (left >= 0) this.onPick(this.plot.posToVal(left, "x"), this.plot.posToVal(top, "y"));
       });
     }
+  }
+
+  drawGuess(plot) {
+    if (!this.guess) return;
+    const { ctx } = plot;
+    const [x, y] = [plot.valToPos(this.guess.x, "x", true), plot.valToPos(this.guess.y, "y", true)];
+    ctx.save();
+    ctx.strokeStyle = variable("--accent");
+    ctx.lineWidth = 2 * devicePixelRatio;
+    ctx.beginPath();
+    ctx.arc(x, y, 7 * devicePixelRatio, 0, 2 * Math.PI);
+    ctx.stroke();
+    ctx.restore();
   }
 
   drawAt(plot) {

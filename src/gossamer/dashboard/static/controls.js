@@ -1,5 +1,7 @@
 // The form: from the scenario to its fields and back.
 
+import { notify } from "./frame.js";
+
 const FILE = "uploaded file";
 
 function element(name, properties = {}, ...children) {
@@ -20,6 +22,9 @@ export function typed(text) {
   return Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
 }
 
+/** Standard deviations of masks on the slider. */
+const MASKS = [0, 1, 3, 10, 30, 100, 300, 1000];
+
 export class Controls {
   /** `change(patch)` is called with the entries of the scenario that a reader changed. */
   constructor(catalog, change) {
@@ -33,6 +38,9 @@ export class Controls {
     for (const name of ["spread", "std", "rounds", "seed"]) {
       this.field(name).addEventListener("change", () => change({ [name]: typed(this.field(name).value) ?? 0 }));
     }
+    this.field("mask").max = MASKS.length - 1;
+    this.field("mask").addEventListener("input", () => this.showMask(MASKS[this.field("mask").value]));
+    this.field("mask").addEventListener("change", () => change({ mask: MASKS[this.field("mask").value] }));
     this.field("kind").addEventListener("change", () => this.chooseKind());
     this.field("file").addEventListener("change", () => this.upload());
     this.field("file").addEventListener("click", () => (this.field("file").value = "")); // the same file, corrected
@@ -62,9 +70,16 @@ export class Controls {
     fill(this.field("means"), catalog.means, scenario.means);
     fill(this.field("noise"), catalog.noise, scenario.noise);
     for (const name of ["spread", "std", "rounds", "seed"]) this.field(name).value = scenario[name];
+    this.field("mask").value = MASKS.findLastIndex((mask) => mask <= scenario.mask);
+    this.field("mask").disabled = changing; // masks belong to links that stay
+    this.showMask(scenario.mask);
     this.showSizes(kind, scenario.network);
     this.field("upload").hidden = kind !== FILE;
     this.showMethods(scenario.methods);
+  }
+
+  showMask(mask) {
+    this.field("mask-size").value = mask || "none";
   }
 
   // --- the network
@@ -90,6 +105,11 @@ export class Controls {
   resize(kind) {
     const values = this.sizes.map(([name, input]) => [name, input.value.trim()]).filter(([, value]) => value !== "");
     const changing = this.catalog.changing.includes(kind);
+    const typo = changing ? undefined : values.find(([, value]) => !Number.isFinite(Number(value)));
+    if (typo) {
+      notify(`${typo[0]} must be a number, got '${typo[1]}'`); // in the network's name it could not be told apart
+      return;
+    }
     const rest = changing
       ? values.map(([name, value], k) => (k ? `${name}=${value}` : value)).join(",")
       : values.map(([, value]) => value).join("x");

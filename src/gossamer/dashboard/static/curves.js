@@ -1,17 +1,20 @@
 // The curves of the chart: which there are, how they look, and their legend.
 
 import { LINES, theme, variable } from "./colors.js";
+import { explained } from "./terms.js";
 
-/** All curves that the results hold, each with a `name` for files. */
+/** All curves that the results hold and a log axis can show, each with a `name` for files. */
 export function curvesOf(results) {
   const colors = LINES[theme()];
   const soft = variable("--soft");
   const several = results.runs.length > 1;
   const found = [];
-  const add = (name, rounds, error, look) => found.push({ name, label: name, x: rounds, y: error, ...look });
+  const add = (name, rounds, error, look) => {
+    if (error.some((value) => value > 0)) found.push({ name, label: name, x: rounds, y: error, grows: true, ...look });
+  };
   const { limits } = results;
-  if (limits?.network) add("network limit", limits.rounds, limits.network, { color: soft, dash: [2, 4], width: 1.5 });
-  if (limits) add("centralized limit", limits.rounds, limits.centralized, { color: soft, dash: [9, 5], width: 1.5 });
+  if (limits?.network) add("network limit", limits.rounds, limits.network, { color: soft, dash: [2, 4], width: 1.5, grows: false });
+  if (limits) add("centralized limit", limits.rounds, limits.centralized, { color: soft, dash: [9, 5], width: 1.5, grows: false });
   results.labels.forEach((label, k) => {
     const of = several ? `: ${label}` : "";
     const color = colors[k];
@@ -26,6 +29,14 @@ export function curvesOf(results) {
     if (run) add(`this run${of}`, run.rounds, run.error, { color, width: 2.4, points: true });
   });
   return found;
+}
+
+/** A few words where a run is better than the limit of what is expected; null if none is. */
+export function belowLimit({ runs, limits, faulty }) {
+  if (!limits || faulty) return null;
+  const least = new Map(limits.rounds.map((round, k) => [round, limits.network?.[k] ?? limits.centralized[k]]));
+  const lucky = runs.some(({ rounds, error }) => rounds.some((round, k) => error[k] < least.get(round)));
+  return lucky ? "a run below a limit is lucky: one run may be, the mean of many cannot" : null;
 }
 
 /** The curves as a list with a piece of line each. */
@@ -43,7 +54,7 @@ export function showLegend(place, curves) {
       svg.setAttribute("height", 10);
       svg.setAttribute("aria-hidden", "true");
       svg.append(line);
-      item.append(svg, curve.label);
+      item.append(svg, ...explained(curve.label));
       return item;
     }),
   );

@@ -33,6 +33,23 @@ export function cutAt(events, [a, b], round) {
   );
 }
 
+/** Whether a link is cut in a round, by itself or between groups of agents. */
+export function isCut(events, [a, b], round) {
+  return events.some((event) => {
+    if (event.kind !== "partition" || !active(event, round)) return false;
+    const side = (agent) => event.groups.findIndex((group) => group.includes(agent));
+    if (event.groups) return side(a) !== side(b);
+    return event.edges.some(([c, d]) => (c === a && d === b) || (c === b && d === a));
+  });
+}
+
+/** Which events are in force in a round, as a text. */
+export function breaks(events, round) {
+  const begun = (event) => (event.round ?? event.start) <= round && !(event.stop <= round && event.stop !== null);
+  const kinds = ["crash", "restart", "join", "partition"];
+  return JSON.stringify(events.filter((event) => kinds.includes(event.kind) && begun(event)));
+}
+
 export function toggleLink(events, [a, b], round) {
   const cut = cutAt(events, [a, b], round);
   if (cut) return endAt(events, cut, round);

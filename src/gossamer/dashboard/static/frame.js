@@ -34,7 +34,7 @@ export function startFrame() {
   });
   dark.addEventListener("change", () => apply(name));
   apply(name);
-  offerPages();
+  if (document.getElementById("pages")) offerPages(); // a saved page has no others
 }
 
 const TITLES = { "/": "Playground", "/fleet": "Fleet" };
@@ -54,8 +54,10 @@ async function offerPages() {
   nav.hidden = paths.length < 2;
 }
 
-/** Show a message to the reader, or take it away with an empty text; `kind` is "error" or "hint". */
-export function notify(text, kind = "error") {
+/**
+ * Show a message to the reader, or take it away with an empty text; `kind` is "error" or "hint".
+ * `offer` is the label of a button and what it does. */
+export function notify(text, kind = "error", offer = null) {
   const place = document.getElementById("notice");
   place.replaceChildren();
   place.hidden = !text;
@@ -68,7 +70,16 @@ export function notify(text, kind = "error") {
   close.className = "quiet";
   close.textContent = "Dismiss";
   close.addEventListener("click", () => notify(""));
-  place.append(words, close);
+  place.append(words);
+  if (offer) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "main";
+    button.textContent = offer[0];
+    button.addEventListener("click", offer[1]);
+    place.append(button);
+  }
+  place.append(close);
 }
 
 /** Show whether the server is there: "live", "busy" or "lost", with a few words. */

@@ -393,7 +393,7 @@ export class NetworkCanvas {
       const step = event.key === "]" ? 1 : mine.length - 1;
       const next = now.link === null ? 0 : (mine.indexOf(now.link) + step) % mine.length;
       this.chosen = { agent: now.agent, link: mine.length ? mine[next] : null };
-    } else if (event.key === "Enter" || event.key === " ") {
+    } else if (event.key === "Enter") {
       this.act(now.link === null ? { agent: now.agent } : { link: now.link });
     } else if (event.key === "m" && this.handlers.onMark) {
       this.handlers.onMark(now.agent);

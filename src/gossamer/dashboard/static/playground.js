@@ -1,40 +1,25 @@
 // The playground: a scenario in the address, its results from the server, and a reader who acts on it.
 
-import { Chart } from "./chart.js";
 import { Controls, typed } from "./controls.js";
-import { curvesCsv, curvesOf, showLegend, together } from "./curves.js";
+import { curvesCsv, curvesOf } from "./curves.js";
 import * as happen from "./events.js";
 import { drawing, rasterize } from "./export.js";
 import { notify, save, showState, startFrame } from "./frame.js";
 import { Live, Newest } from "./live.js";
-import { Stage } from "./stage.js";
 import { complete, decode, encode } from "./state.js";
+import { term } from "./terms.js";
+import { at, Viewer } from "./viewer.js";
 
-const at = (id) => document.getElementById(id);
-
-class Playground {
+class Playground extends Viewer {
   constructor() {
-    this.scenario = complete({});
-    this.round = 1;
-    this.newest = new Newest((id) => this.live.send("run", { id, scenario: this.scenario }));
-    this.playing = false;
-    this.results = null;
-    this.waitingForCode = new Map();
-    this.stage = new Stage({
+    super({
       onAgent: (agent) => this.act(happen.toggleAgent(this.scenario.events, agent, this.round)),
       onLink: (ends) => this.act(happen.toggleLink(this.scenario.events, sorted(ends), this.round)),
       onLasso: (agents) => this.cutOff(agents),
       onMark: (agent) => this.mark(agent),
     });
-    this.stage.isCut = (ends, round) => this.isCut(ends, round);
-    this.stage.isDead = (agent, round) => this.dead.has(agent) && !happen.aliveAt(this.scenario.events, agent, round);
-    this.stage.breaks = (round) => this.breaks(round);
-    this.chart = new Chart(at("chart"), {
-      xLabel: "rounds",
-      yLabel: "total error",
-      onPick: (round) => this.goTo(Math.round(round)),
-    });
-    document.addEventListener("themechange", () => this.drawCurves());
+    this.newest = new Newest((id) => this.live.send("run", { id, scenario: this.scenario }));
+    this.waitingForCode = new Map();
     this.listen();
     this.live = new Live("/", {
       onFrame: (frame) => this.receive(frame),
@@ -45,12 +30,10 @@ class Playground {
   // --- the scenario
 
   /** Take up a new scenario; `keep` leaves the round where it is. */
-  set(scenario, { keep = false } = {}) {
+  set(scenario, { keep = false, fresh = true } = {}) {
     notify("");
-    this.scenario = complete(scenario);
-    this.dead = new Set(
-      this.scenario.events.filter((event) => ["crash", "join"].includes(event.kind)).map((event) => event.agent),
-    );
+    this.fresh ||= fresh;
+    this.setScenario(scenario);
     if (!keep) this.round = 1;
     this.controls?.show(this.scenario);
     this.showAlways();
@@ -87,10 +70,20 @@ class Playground {
     this.newest.ask();
   }
 
-  async remember() {
-    const view = (this.remembered = { scenario: this.scenario, at: this.round, span: this.stage.span });
+  /** Write the view into the address; a `fresh` scenario is a state of its own, to which Back returns. */
+  async remember(fresh = false) {
+    this.fresh ||= fresh;
+    const view = { scenario: this.scenario, at: this.round, span: this.stage.span };
+    if (this.chart.grow) view.lesson = true;
+    if (at("teacher").value) view.notes = at("teacher").value;
+    this.remembered = view;
     const text = await encode(view);
-    if (view === this.remembered) history.replaceState(null, "", `#${text}`); // unless there is a newer one
+    if (view !== this.remembered) return; // there is a newer one
+    this.fresh &&= `#${text}` !== location.hash;
+    const depth = (history.state?.depth ?? 0) + (this.fresh ? 1 : 0);
+    history[this.fresh ? "pushState" : "replaceState"]({ depth }, "", `#${text}`);
+    this.fresh = false;
+    at("undo").disabled = !depth;
   }
 
   async load(hash = location.hash) {
@@ -98,9 +91,12 @@ class Playground {
       const view = await decode(hash);
       this.stage.span = at("span").value = view?.span === "round" ? "round" : "run";
       this.round = Number.isInteger(view?.at) && view.at > 0 ? view.at : 1;
-      this.set(view?.scenario ?? this.presets[0].scenario, { keep: true });
+      this.setGrowing(view ? view.lesson === true : true);
+      at("teacher").value = typeof view?.notes === "string" ? view.notes.slice(0, 2000) : "";
+      this.showNotes();
+      this.set(view?.scenario ?? this.presets[0].scenario, { keep: true, fresh: false });
     } catch {
-      this.set(this.presets[0].scenario);
+      this.set(this.presets[0].scenario, { fresh: false });
       notify("The link is incomplete, so the playground starts over.");
     }
   }
@@ -111,8 +107,8 @@ class Playground {
     if (frame.type === "done") this.newest.ended(frame.id);
     if (frame.type === "canceled") this.newest.ended();
     if (frame.type === "hello") {
-      this.begin(frame);
-    } else if (frame.type === "code") {
+      this.greet(frame);
+    } else if (frame.type === "code" || frame.type === "page") {
       this.waitingForCode.get(frame.id)?.(frame);
       this.waitingForCode.delete(frame.id);
     } else if (frame.type === "full") {
@@ -124,7 +120,7 @@ class Playground {
     }
   }
 
-  begin({ catalog, presets }) {
+  greet({ catalog, presets }) {
     this.presets = presets;
     notify("");
     this.newest.ended();
@@ -140,6 +136,7 @@ class Playground {
         button.textContent = preset.name;
         button.addEventListener("click", () => {
           this.pause();
+          if (preset.lesson) this.setGrowing(true);
           this.set(preset.scenario);
         });
         return button;
@@ -149,54 +146,10 @@ class Playground {
   }
 
   take(frame) {
-    const { results } = this;
-    if (frame.type === "network") {
-      this.fresh = {
-        network: frame,
-        labels: this.scenario.methods.map(([name]) => name),
-        faulty: this.scenario.events.length > 0,
-        runs: [],
-        exact: [],
-        bounds: [],
-        forks: [],
-        limits: null,
-        notes: [],
-      };
-      const same = this.results && sameNetwork(this.results.network, frame);
-      this.results = this.fresh;
-      if (same) this.stage.network = frame;
-      else this.stage.setNetwork(frame);
-      this.going = same && this.stage.labels.length === this.results.labels.length;
-      this.stage.setMethods(this.results.labels, this.going);
-      this.round = Math.min(this.round, frame.rounds);
-      at("scrub").max = frame.rounds;
-      this.showFacts(frame);
-      if (!this.speedChosen) at("speed").value = [4, 12, 40, 120, 400].find((each) => each * 15 >= frame.rounds) ?? 400;
-    } else if (frame.type === "run") {
-      results.runs[frame.method] = frame;
-      results.labels[frame.method] = frame.label;
-      for (const note of frame.notes) results.notes.push([frame.label, note]);
-      this.stage.labels = results.labels;
-      this.stage.setRun(frame);
-      this.goTo(this.round);
-      if (!this.going) this.drawCurves();
-    } else if (frame.type === "missing") {
-      delete this.stage.runs[frame.method];
-      results.labels[frame.method] = frame.label;
-      this.stage.showCaptions();
-      notify(frame.message);
-    } else if (frame.type === "unknown") {
-      if (results.runs[frame.method]) results.notes.push(["", frame.message]);
-    } else if (frame.type === "exact" || frame.type === "bound") {
-      (frame.type === "exact" ? results.exact : results.bounds)[frame.method] = frame;
-    } else if (frame.type === "limits") {
-      results.limits = frame;
-      if (!this.going) this.drawCurves();
-    } else if (frame.type === "fork") {
-      results.forks.push(frame);
-    } else if (frame.type === "error") {
-      notify(frame.message);
-    }
+    super.take(frame);
+    if (frame.type === "network") this.showFacts(frame);
+    if (["run", "limits"].includes(frame.type) && !this.going) this.drawCurves();
+    if (frame.type === "missing" || frame.type === "error") notify(frame.message);
     if (frame.type === "done" || frame.type === "canceled") {
       at("cancel").hidden = true;
       showState("live", frame.type === "done" ? "connected" : "canceled");
@@ -207,27 +160,18 @@ class Playground {
 
   showFacts({ agents, edges, condition_number: condition, k_star: start, changing }) {
     const words = [`${agents} agents`, changing ? "links that come and go" : `${edges} links`];
-    if (condition) words.push(`condition number ${condition.toPrecision(4)}`, `k* = ${start}`);
-    at("facts").textContent = words.join(", ");
+    at("facts").replaceChildren(words.join(", "));
+    if (condition) at("facts").append(", ", term("condition number"), ` ${condition.toPrecision(4)}, `, term("k*"), ` = ${start}`);
   }
 
-  drawCurves() {
-    if (!this.results) return;
-    const curves = curvesOf(this.results);
-    showLegend(at("legend"), curves);
-    this.chart.set(curves);
-    at("notes").textContent = together(this.results.notes);
+  /** The notes of the teacher, as those who get the link see them. */
+  showNotes() {
+    at("said").textContent = at("teacher").value;
+    at("said").hidden = !at("teacher").value;
   }
-
-  // --- the player
 
   goTo(round) {
-    this.round = Math.max(1, Math.min(round, this.results?.network.rounds ?? 1));
-    at("scrub").value = this.round;
-    at("scrub").setAttribute("aria-valuetext", `round ${this.round}`);
-    at("round").textContent = `round ${this.round}`;
-    this.stage.show(this.round);
-    this.chart.setAt(this.round);
+    super.goTo(round);
     if (!this.sliding) {
       const loss = happen.lossAt(this.scenario.events, this.round);
       at("loss").value = loss;
@@ -236,59 +180,7 @@ class Playground {
     for (const item of at("events").children) item.classList.toggle("later", Number(item.dataset.round) > this.round);
   }
 
-  play() {
-    if (this.playing || !this.results) return;
-    if (this.round >= this.results.network.rounds) this.goTo(1);
-    this.playing = true;
-    at("play").textContent = "Pause";
-    let last = performance.now();
-    let owed = 0;
-    const tick = (now) => {
-      if (!this.playing) return;
-      owed += ((now - last) / 1000) * Number(at("speed").value);
-      if (now - last > 1000) owed = 0; // the page slept: go on from here
-      last = now;
-      if (owed >= 1) {
-        this.goTo(this.round + Math.floor(owed));
-        owed %= 1;
-      }
-      if (this.round >= this.results.network.rounds) this.pause();
-      else requestAnimationFrame(tick);
-    };
-    requestAnimationFrame(tick);
-  }
-
-  pause() {
-    const was = this.playing;
-    this.playing = false;
-    at("play").textContent = "Play";
-    if (was) this.remember();
-  }
-
-  step(by) {
-    this.pause();
-    this.goTo(this.round + by);
-    this.remember();
-  }
-
   // --- acting
-
-  isCut([a, b], round) {
-    return this.scenario.events.some((event) => {
-      if (event.kind !== "partition") return false;
-      if (event.start > round || (event.stop !== null && round >= event.stop)) return false;
-      const side = (agent) => (event.groups ?? []).findIndex((group) => group.includes(agent));
-      if (event.groups) return side(a) !== side(b);
-      return event.edges.some(([c, d]) => (c === a && d === b) || (c === b && d === a));
-    });
-  }
-
-  /** Which events are in force in a round, as a text. */
-  breaks(round) {
-    const begun = (event) => (event.round ?? event.start) <= round && !(event.stop <= round && event.stop !== null);
-    const kinds = ["crash", "restart", "join", "partition"];
-    return JSON.stringify(this.scenario.events.filter((event) => kinds.includes(event.kind) && begun(event)));
-  }
 
   cutOff(agents) {
     if (!agents.length || agents.length === this.results.network.agents) {
@@ -377,20 +269,6 @@ class Playground {
   // --- what the reader does
 
   listen() {
-    at("play").addEventListener("click", () => (this.playing ? this.pause() : this.play()));
-    at("back").addEventListener("click", () => this.step(-1));
-    at("forth").addEventListener("click", () => this.step(1));
-    at("scrub").addEventListener("input", () => {
-      this.pause();
-      this.goTo(Number(at("scrub").value));
-    });
-    at("scrub").addEventListener("change", () => this.remember());
-    at("speed").addEventListener("change", () => (this.speedChosen = true));
-    at("span").addEventListener("change", () => {
-      this.stage.span = at("span").value;
-      this.stage.show(this.round);
-      this.remember();
-    });
     at("loss").addEventListener("input", () => {
       this.sliding = true;
       at("lost").textContent = `${Math.round(100 * at("loss").value)}%`;
@@ -408,12 +286,16 @@ class Playground {
     });
     this.listenAlways("burst-length", "burst-share", "burst", (mean_length, fraction) => ({ mean_length, fraction }), 0.17);
     this.listenAlways("delay-rounds", "delay-share", "delay", (rounds, probability) => ({ rounds, probability }), 0.1);
+    at("undo").addEventListener("click", () => history.back());
+    at("teacher").addEventListener("input", () => this.showNotes());
+    at("teacher").addEventListener("change", () => this.remember());
     at("copy-link").addEventListener("click", async () => {
       await this.remember();
       this.copy(location.href, "The address");
     });
     at("copy-python").addEventListener("click", () => this.copyCode("python"));
     at("copy-command").addEventListener("click", () => this.copyCode("command"));
+    at("save-page").addEventListener("click", () => this.savePage());
     const offer = (id, make, name) =>
       at(id).addEventListener("click", async () => {
         if (this.results) save(await make(), name());
@@ -426,7 +308,6 @@ class Playground {
     offer("save-estimates", () => csv(this.estimatesCsv()), () => `gossamer-round-${this.round}.csv`);
     // Not location.hash: by now a state that was still being encoded may be there.
     addEventListener("hashchange", (event) => this.load(new URL(event.newURL).hash));
-    document.addEventListener("keydown", (event) => this.press(event));
   }
 
   startOfAct() {
@@ -444,19 +325,27 @@ class Playground {
     at(second).addEventListener("change", changed);
   }
 
-  press(event) {
-    if (event.target.closest("input, select, textarea, button, summary, canvas") || event.ctrlKey || event.metaKey) return;
-    const keys = { " ": () => (this.playing ? this.pause() : this.play()), ",": () => this.step(-1), ".": () => this.step(1) };
-    if (!keys[event.key]) return;
-    event.preventDefault();
-    keys[event.key]();
+  /** Ask the server for something about the scenario beside its results. */
+  async ask(which, words = {}) {
+    const id = `${which}-${Math.random()}`;
+    const answer = new Promise((resolve) => this.waitingForCode.set(id, resolve));
+    this.live.send(which, { id, scenario: this.scenario, ...words });
+    return await answer;
+  }
+
+  /** Say how large the page is before it is saved. */
+  async savePage() {
+    notify("Recording the runs: as they are, and with 10, 30 and 50% of messages lost.", "hint");
+    const pressed = at("presets").querySelector("[aria-pressed=true]");
+    const sentences = [at("sentence").textContent, at("teacher").value].filter(Boolean).join("\n");
+    const words = { title: pressed?.textContent ?? "gossamer", words: sentences, lesson: this.chart.grow };
+    const { summary, arrays } = await this.ask("page", words);
+    const write = () => save(new Blob([arrays.text], { type: "text/html" }), "gossamer.html");
+    notify(`The page has ${summary}. It needs no server.`, "hint", ["Save it", write]);
   }
 
   async copyCode(which) {
-    const id = `code-${Math.random()}`;
-    const answer = new Promise((resolve) => this.waitingForCode.set(id, resolve));
-    this.live.send(which, { id, scenario: this.scenario });
-    const code = await answer;
+    const code = await this.ask(which);
     if (code) this.copy(code.text, which === "python" ? "Python" : "The command");
   }
 
@@ -484,12 +373,6 @@ class Playground {
 
 function sorted([a, b]) {
   return a < b ? [a, b] : [b, a];
-}
-
-/** Whether two frames hold the same network in the same places, so that the picture can stay. */
-function sameNetwork(one, other) {
-  const same = (a, b) => a?.length === b?.length && (!a || a.every((value, k) => value === b[k]));
-  return ["positions", "links", "means", "starts"].every((name) => same(one.arrays[name], other.arrays[name]));
 }
 
 startFrame();

@@ -55,7 +55,7 @@ export class Stage {
       const view = { figure, caption, canvas: null };
       view.canvas = new NetworkCanvas(canvas, {
         onAgent: this.handlers.onAgent,
-        onLink: (link) => this.handlers.onLink(this.ends(link)),
+        onLink: this.handlers.onLink && ((link) => this.handlers.onLink(this.ends(link))),
         onLasso: this.handlers.onLasso,
         onMark: this.handlers.onMark,
         onHover: (found, event) => this.tell(number, found, event),
@@ -108,9 +108,22 @@ export class Stage {
     return estimates.subarray(at * agents, (at + 1) * agents);
   }
 
+  /** The average of the agents that are there: after a crash, that of the survivors. */
+  target() {
+    const { means } = this.network.arrays;
+    const key = this.breaks(this.round);
+    if (this.averaged?.key !== key || this.averaged.means !== means) {
+      const there = [...means].filter((_, agent) => !this.isDead(agent, this.round));
+      const all = there.length === means.length || !there.length;
+      const value = all ? this.network.target : there.reduce((sum, mean) => sum + mean, 0) / there.length;
+      this.averaged = { key, means, value };
+    }
+    return this.averaged.value;
+  }
+
   /** What the colors span: as far to both sides of the average. */
   range() {
-    const { target } = this.network;
+    const target = this.target();
     let most = 0;
     if (this.span === "round") {
       for (let number = 0; number < this.views.length; number++) {
@@ -191,7 +204,7 @@ export class Stage {
   scale() {
     const [low, high] = this.range().map(short);
     const [less, more] = this.span === "run" ? [" or less", " or more"] : ["", ""];
-    return [low + less, `average ${short(this.network.target)}`, high + more];
+    return [low + less, `average ${short(this.target())}`, high + more];
   }
 
   drawRamp() {
@@ -231,6 +244,10 @@ export class Stage {
       const none = this.isDead(found.agent, this.round) ? "stopped" : "no answer yet";
       const known = Number.isFinite(value) ? `estimate ${short(value)}` : none;
       tip.textContent = `agent ${this.name(found.agent)}: ${known}\nits own mean ${short(mean)}`;
+      const hidden = this.network.arrays.hidden?.[found.agent]; // with masks
+      if (hidden !== undefined) {
+        tip.textContent += `\na curious neighbor knows it ${hidden ? `up to ± ${short(hidden)}` : "exactly"}`;
+      }
     } else {
       const [a, b] = this.ends(found.link);
       const cut = this.isCut([a, b], this.round);

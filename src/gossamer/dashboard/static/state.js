@@ -10,6 +10,7 @@ const EMPTY = {
   spread: 10,
   noise: "gaussian",
   std: 1,
+  mask: 0,
   events: [],
   forks: [],
   file: null,
@@ -19,11 +20,12 @@ export function complete(scenario) {
   return structuredClone({ ...EMPTY, ...scenario });
 }
 
-async function through(bytes, stream) {
+/** Bytes through a stream that packs or unpacks them. */
+export async function through(bytes, stream) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }
 
-/** A view {scenario, at, span} as the part of an address after #. */
+/** A view {scenario, at, span, lesson, notes} as the part of an address after #. */
 export async function encode(view) {
   const bytes = await through(new TextEncoder().encode(JSON.stringify(view)), new CompressionStream("deflate-raw"));
   let text = "";

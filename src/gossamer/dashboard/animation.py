@@ -1,0 +1,200 @@
+"""Animations of simulations: a page drawn by the code of the playground, or a video drawn by Matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import gossamer as gs
+from gossamer import checks, plotting
+from gossamer.arrays import AnyArray, Floats
+from gossamer.dashboard.layout import places
+from gossamer.dashboard.runs import Part, network_part, numbers, references
+from gossamer.dashboard.saving import SavedPage, recorded
+from gossamer.dashboard.scenario import MOST_AGENTS
+from gossamer.engines.results import OneOrMore, TrialResult, spread_out
+from gossamer.errors import InvalidInput, OutputError, require
+from gossamer.networks.drawing import dot_size
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FRAMES = 120
+"""Number of rounds that a video shows, evenly spaced on a log scale like the axis of its errors."""
+
+FRAMES_PER_SECOND = 12
+
+SUFFIXES = (".html", ".gif", ".mp4")
+
+
+class Animation:
+    """An animation of one trial: the agents' answers on their network, and the error below them.
+
+    `run.animate()` creates it; the parameters are explained there. Notebooks show it as a page.
+
+    Attributes
+    ----------
+    page : SavedPage
+        The page that `save` writes to an HTML file.
+    rounds : ndarray
+        About 60 numbers of rounds, evenly spaced on a log scale.
+    errors : ndarray
+        The total error of the answers after each of these numbers of rounds.
+
+    Examples
+    --------
+    >>> obs = gs.Gaussian(np.arange(16.0))
+    >>> run = gs.simulate("dsg", gs.Network.grid(4, 4), obs, 30, trials=2, keep="iterates")
+    >>> film = run.animate(trial=1)  # film.save("run.html") or film.save("run.gif") writes it to a file
+    >>> film.page.summary.split(": ")[1]
+    '16 agents, 30 rounds'
+    """
+
+    def __init__(
+        self,
+        run: TrialResult[OneOrMore, OneOrMore],
+        *,
+        trial: int = 0,
+        component: int = 0,
+        title: str | None = None,
+    ) -> None:
+        if not isinstance(run.network, gs.Network | gs.ChangingNetwork):
+            raise InvalidInput(
+                parameter="run",
+                required="on a network or a changing network",
+                got=f"one on {run.network.name}",
+            )
+        checks.whole_number("agents of an animation", run.network.agents, most=MOST_AGENTS)
+        trial = checks.whole_number("trial", trial, least=0, most=run.trials - 1)
+        self.component = checks.whole_number(
+            "component", component, least=0, most=run.observations.components - 1
+        )
+        self.run, self.title, self.network = run, title or run.title, run.network
+        self._answers = run.iterates["estimate"][trial]  # (T, N, n)
+        self._length = len(self._answers)
+        self._burn_in = run.method.averages_since(self._length) or 0  # it has no answer before that
+        self._faults = gs.faults.Faults.of(getattr(run, "faults", None))
+        self.rounds = spread_out(1 + self._burn_in, self._length)
+
+    def __repr__(self) -> str:
+        return f"<Animation {self.title}: {self._length} rounds>"
+
+    def _repr_html_(self) -> str:
+        return self.page._repr_html_()
+
+    def save(self, path: str | Path) -> Path:
+        """Write a page (.html) that needs no server or a video (.gif, .mp4) to a file, and return its path."""
+        path = Path(path)
+        kind = path.suffix.lower()
+        if kind not in SUFFIXES:
+            raise InvalidInput(
+                parameter="path", required=f"a file name that ends in {', '.join(SUFFIXES)}", got=str(path)
+            )
+        if kind == ".html":
+            return self.page.write(path)
+        writers = require("matplotlib.animation", "plot")
+        if kind == ".mp4" and not writers.FFMpegWriter.isAvailable():
+            raise OutputError(
+                f"{path} cannot be written without the program ffmpeg; install ffmpeg, or write a .gif or an .html file"
+            )
+        writer = (writers.PillowWriter if kind == ".gif" else writers.FFMpegWriter)(fps=FRAMES_PER_SECOND)
+        figure, frames = self._film()
+        with writer.saving(figure, str(path), dpi=100):
+            for _ in frames:
+                writer.grab_frame()
+        return path
+
+    @cached_property
+    def errors(self) -> Floats:
+        values = np.full(len(self.rounds), np.nan)
+        for k, t in enumerate(self.rounds.tolist()):
+            alive = self._faults.alive_agents(self.network.agents, t - 1)
+            if alive.any():
+                target = self.run.observations.means(range(t - 1, t))[0, alive].mean(axis=0)
+                values[k] = ((self._answers[t - 1, alive] - target) ** 2).sum()
+        return values
+
+    @cached_property
+    def page(self) -> SavedPage:
+        methods = [[self.run.label, {}]]
+        variants: list[dict[str, object]] = [
+            {"label": "", "events": [item.to_json() for item in self._faults.items]}
+        ]
+        frames = ((kind, {**header, "variant": None}, arrays) for kind, header, arrays in self._frames())
+        return recorded(frames, {"methods": methods, "rounds": self._length}, variants, title=self.title)
+
+    def _shown(self) -> Floats:
+        """Return (T, N) the answers that colors show; NaN where there is none."""
+        shown: Floats = self._answers[:, :, self.component].astype(np.float64)
+        shown[: self._burn_in] = np.nan
+        return shown
+
+    def _frames(self) -> Iterator[Part]:
+        run, horizons = self.run, self.rounds.tolist()
+        yield network_part(self.network.name, self._length, self.network, run.observations, self.component)
+        header = {"method": 0, "label": run.label, "rounds": horizons, "error": numbers(self.errors)}
+        yield "run", {**header, "notes": run.notes}, {"estimates": self._shown().astype(np.float32)}
+        # Runs of other lengths have other answers, unless the method is the same for any number of rounds.
+        yield from references(
+            [run.method] if run.method.anytime else [], self.network, run.observations, horizons
+        )
+
+    def _film(self) -> tuple[Figure, Iterator[int]]:
+        """Return a figure, and an iterator that draws one round after another on it."""
+        from matplotlib import colormaps, rc_context
+        from matplotlib.collections import LineCollection
+        from matplotlib.figure import Figure as NewFigure
+
+        observations, positions = self.run.observations, places(self.network, self.network.name, self._length)
+        middle = float(observations.target(self._length)[self.component])
+        away = np.abs(observations.mean[:, self.component] - middle)
+        spread = (
+            float(np.quantile(away, 0.95)) or 1.0
+        )  # one agent far away must not make all others look the same
+        with rc_context(plotting.STYLE):
+            figure = NewFigure(figsize=(6.4, 7.6), layout="constrained")
+            above, below = figure.subplots(2, 1, height_ratios=(5, 3))
+        figure.suptitle(self.title, fontsize=11, parse_math=False)
+        above.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
+        above.set_axis_off()
+        lines = LineCollection([], colors="0.65", linewidths=0.7, zorder=1)
+        above.add_collection(lines)
+        first = positions.reshape(-1, self.network.agents, 2)[0]
+        dots = above.scatter(
+            *first.T,
+            c=np.zeros(len(first)),
+            s=dot_size(first, above),
+            vmin=middle - spread,
+            vmax=middle + spread,
+            cmap=colormaps["coolwarm"].with_extremes(bad="white"),
+            edgecolors="0.35",
+            linewidths=0.4,
+            zorder=2,
+        )
+        figure.colorbar(dots, ax=above, shrink=0.8, extend="both", label="answer (white: none)")
+        limit = gs.theory.centralized_limit(observations, self.rounds)
+        below.plot(self.rounds, limit, color=plotting.GRAY, linewidth=1, label="centralized limit")
+        (curve,) = below.plot(self.rounds, self.errors, color=plotting.BLUE, label="this run")
+        below.set(xscale="log", yscale="log", xlabel="rounds", ylabel="total error")
+        below.legend(loc="upper right", frameon=False)
+        below.set(xlim=below.get_xlim(), ylim=below.get_ylim())  # as the whole run needs them
+
+        def draw() -> Iterator[int]:
+            shown = self._shown()
+            for t in np.unique(np.geomspace(1, self._length, FRAMES).round().astype(int)).tolist():
+                now: AnyArray = positions if positions.ndim == 2 else positions[t - 1]
+                network = self.network
+                edges = network.edges if isinstance(network, gs.Network) else network.edges_at(t - 1)
+                lines.set_segments(list(now[edges]))
+                dots.set_offsets(now)
+                dots.set_array(shown[t - 1])
+                above.set_title(f"round {t}", fontsize=10)
+                past = self.rounds <= t
+                curve.set_data(self.rounds[past], self.errors[past])
+                yield t
+
+        return figure, draw()

@@ -1,0 +1,105 @@
+"""Simulations that play: what a page or a video holds, and what is refused."""
+
+from __future__ import annotations
+
+import matplotlib.animation
+import numpy as np
+import pytest
+from PIL import Image
+from tests.support.commands import invoke
+from tests.support.commands import run as run_command
+
+import gossamer as gs
+from gossamer.dashboard import animation
+from gossamer.errors import InvalidInput, OutputError
+
+OBS = gs.Gaussian(np.arange(12.0))
+
+
+def simulated(method="anytime-sda", rounds=40, network=None, **how):
+    network = gs.Network.grid(3, 4) if network is None else network
+    return gs.simulate(
+        method, network, OBS, rounds, trials=3, seed=2, **{"keep": "iterates", "progress": False, **how}
+    )
+
+
+def frames(film):
+    return {kind: (header, arrays) for kind, header, arrays in film._frames()}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"method": "sda"},
+        {"rounds": [10, 40]},
+        {"faults": [gs.faults.Crash(11, 20), gs.faults.Loss(0.2)]},
+        {"network": gs.ChangingNetwork.mobile(12, 0.5), "method": gs.AnytimeSDA("local")},
+    ],
+    ids=["plain", "burn-in", "horizons", "faults", "changing"],
+)
+def test_errors_and_answers_are_those_of_the_trial(how):
+    run = simulated(**how)
+    film = run.animate(trial=1)
+    assert film.rounds[-1] == 40
+    assert film.errors[-1] == pytest.approx(np.atleast_2d(run.errors)[-1, 1])
+    shown = frames(film)
+    header, arrays = shown["run"]
+    assert header["error"] == film.errors.tolist()
+    answers = run.iterates["estimate"][1, :, :, 0].astype(np.float32)
+    since = 20 if how.get("method") == "sda" else 0
+    assert np.isnan(arrays["estimates"][:since]).all()
+    np.testing.assert_array_equal(arrays["estimates"][since:], answers[since:])
+    assert ("exact" in shown) == (since == 0 and "network" not in how)  # other lengths of SDA are other runs
+    assert film.page.summary.endswith("12 agents, 40 rounds")
+    assert film._repr_html_().startswith("<iframe")
+
+
+def test_colors_show_one_component_and_errors_all():
+    obs = gs.Gaussian(np.arange(12.0).reshape(6, 2))
+    run = gs.simulate("dsg", gs.Network.cycle(6), obs, 20, trials=1, keep="iterates", progress=False)
+    film = run.animate(component=1)
+    assert film.errors[-1] == pytest.approx(run.total_error)
+    shown = frames(film)
+    np.testing.assert_array_equal(shown["network"][1]["means"], obs.mean[:, 1])
+    assert shown["network"][0]["target"] == pytest.approx(6.0)
+
+
+def test_what_cannot_be_animated_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="kept no iterates; call simulate"):
+        simulated(keep="errors").animate()
+    film = simulated().animate
+    with pytest.raises(InvalidInput, match=r"trial must be .*at most 2, got 3"):
+        film(trial=3)
+    with pytest.raises(InvalidInput, match=r"component must be .*at most 0, got 1"):
+        film(component=1)
+    with pytest.raises(
+        InvalidInput, match=r"path must be a file name that ends in \.html, \.gif, \.mp4, got .*run\.avi"
+    ):
+        film().save(tmp_path / "run.avi")
+    ring = gs.DirectedNetwork.from_links(12, [(k, (k + 1) % 12) for k in range(12)])
+    with pytest.raises(InvalidInput, match="run must be on a network or a changing network, got one on"):
+        simulated("push-sum", network=ring).animate()
+
+
+def test_a_video_has_a_frame_for_each_round_that_it_shows(tmp_path, monkeypatch):
+    monkeypatch.setattr(animation, "FRAMES", 4)
+    for network in (None, gs.ChangingNetwork.mobile(12, 0.5)):
+        run = simulated(gs.AnytimeSDA("local"), network=network)
+        path = run.animate(title="$a_1").save(tmp_path / "run.gif")
+        with Image.open(path) as film:
+            assert film.n_frames == 4  # rounds 1, 3, 12 and 40
+    monkeypatch.setattr(matplotlib.animation.FFMpegWriter, "isAvailable", classmethod(lambda cls: False))
+    with pytest.raises(OutputError, match=r"run\.mp4 cannot be written without the program ffmpeg; install"):
+        run.animate().save(tmp_path / "run.mp4")
+
+
+def test_the_command_writes_the_first_trial(tmp_path):
+    path = tmp_path / "run.html"
+    words = ("simulate", "grid:3x3", "-T", "20", "--trials", 2, "--crash", "4@10", "--animate")
+    assert f"written to {path}" in run_command(*words, path)
+    assert "anytime-sda on grid 3x3" in path.read_text() or "anytime-sda on grid:3x3" in path.read_text()
+    refused = invoke(*words, tmp_path / "run.png")
+    assert str(refused.exception).startswith(
+        "an animation's file name must end in .html, .gif or .mp4, got"
+    ) or ("must end in .html, .gif or .mp4" in refused.output)
