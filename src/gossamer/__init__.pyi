@@ -2,6 +2,7 @@
 
 from . import agents as agents
 from . import applications as applications
+from . import dashboard as dashboard
 from . import faults as faults
 from . import methods as methods
 from . import networks as networks
@@ -14,6 +15,7 @@ from .agents.config.settings import Neighbor as Neighbor
 from .applications import LikelihoodEstimation as LikelihoodEstimation
 from .applications import LinearEstimation as LinearEstimation
 from .applications import PolicyEvaluation as PolicyEvaluation
+from .applications import ValueEstimation as ValueEstimation
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .engines.exact import Certificate as Certificate
@@ -39,6 +41,7 @@ from .methods import RRMA as RRMA
 from .methods import SDA as SDA
 from .methods import SSDA as SSDA
 from .methods import SSTM as SSTM
+from .methods import AcceleratedGossip as AcceleratedGossip
 from .methods import AnytimeSDA as AnytimeSDA
 from .methods import BroadcastGossip as BroadcastGossip
 from .methods import ChebyshevAveraging as ChebyshevAveraging

@@ -47,6 +47,7 @@ def test_estimate_shows_ours_rivals_limit_and_the_corollary():
     assert known["stderr"] is known["trials"] is None
 
 
+@pytest.mark.slow
 def test_what_the_screen_says_is_in_the_rows(tmp_path):
     words = ("estimate", "path:12", "--rounds", "2,300", "--trials", 5, "-m", "sda", "--no-rivals")
     text = run(*words, "--csv", tmp_path / "rows.csv")
@@ -127,6 +128,7 @@ def test_options_that_contradict_each_other_are_refused(words, text, tmp_path):
     assert text in str(error.value)
 
 
+@pytest.mark.slow
 def test_recorded_data_have_their_fit_in_the_rows(tmp_path):
     file = tmp_path / "data.csv"
     file.write_text("rate [/s],[kg],y\n" + "".join(f"{k},{k % 3},{2 * k - k % 3}\n" for k in range(1, 13)))

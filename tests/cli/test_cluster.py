@@ -11,6 +11,7 @@ from tests.support.commands import invoke
 import gossamer as gs
 from gossamer import progress
 from gossamer.cli.cluster import streams_in_parts
+from gossamer.cli.options import ProblemOptions
 from gossamer.cli.parsing import parse_observations
 
 
@@ -33,6 +34,8 @@ def test_partition_writes_a_folder_that_simulate_reads(tmp_path):
     (row,) = json.loads(done.stdout)
     assert (row["agents"], row["edges"], row["parts"], row["cut_edges"]) == (1100, 1100, 2, 2)
     assert gs.Network.read(tmp_path / "ring").labels[:2] == ["a0", "a1"]
+    again = invoke(*words)
+    assert str(again.exception).startswith("--out must be a new or an empty folder, got")
     done = invoke("simulate", tmp_path / "ring", "--rounds", 5, "--trials", 2, "--json")
     assert json.loads(done.stdout)[0]["agents"] == 1100
 
@@ -51,7 +54,7 @@ def test_flags_without_effect_are_refused(flags):
 
 
 def test_parts_of_the_streams_are_those_of_one_process():
-    whole = parse_observations(gs.Network.path(100), 7.0, None, 3, None)
+    whole = parse_observations(gs.Network.path(100), ProblemOptions(spread=7.0, seed=3))
     streams = streams_in_parts(7.0, None, 3)
     for agents in (range(31), range(31, 100), range(100, 100)):
         if agents:

@@ -32,6 +32,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 def test_help_pages_load_nothing_heavy():
     # One interpreter for all pages: what one of them loads is there for the test at the end to find.
     code = f"""if True:
@@ -59,6 +60,7 @@ def test_help_pages_load_nothing_heavy():
     assert all(length > (300 if page != "--version" else 4) for page, (_, length) in found.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [page for page in PAGES if page and page != ["--version"]])
 def test_every_command_has_help(words):
     result = invoke(*words[:-1], "-h")
@@ -158,10 +160,12 @@ def test_only_the_top_level_installs_completion():
     assert "--install-completion" not in invoke("fleet", "--help").output + invoke("store", "--help").output
 
 
+@pytest.mark.slow
 def test_help_pages_show_no_types_of_python():
     assert [name for name in COMMANDS if "list[" in invoke(name, "--help").output] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "place", "completions"),
     [

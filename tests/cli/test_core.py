@@ -29,6 +29,16 @@ def test_exact_in_json_is_what_the_library_says():
     np.testing.assert_allclose([r["total_error"] for r in out], expected)
 
 
+@pytest.mark.slow
+def test_every_command_on_a_problem_takes_the_streams_of_simulate():
+    obs = gs.Bernoulli(np.linspace(0, 1, 4))
+    expected = gs.exact("sda", gs.Network.path(4), obs, 50).total_error
+    streams = ("--means", "ramp", "--noise", "bernoulli", "--spread", 1)
+    for words in (("exact", "-m", "sda"), ("compare", "-m", "sda"), ("tune", "-m", "sda")):
+        rows = json.loads(run(words[0], "path:4", *words[1:], "-T", 50, *streams, "--json"))
+        assert rows[0].get("before", rows[0]["total_error"]) == pytest.approx(expected)
+
+
 def test_simulate_in_json_is_what_the_library_says():
     out = json.loads(run("simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json"))
     obs = gs.Gaussian(np.random.default_rng(2).uniform(0, 10, 6))
@@ -84,6 +94,7 @@ def test_names_in_brackets_are_not_markup(tmp_path):
     assert "[red]x" in run("plan", tmp_path / "[red]x.txt", "-e", "0.5")
 
 
+@pytest.mark.slow
 def test_compare_shows_methods_theory_and_limits(tmp_path):
     picture, table = tmp_path / "c.png", tmp_path / "c.csv"
     out = run("compare", "path:20", "-T", "10:400", "--plot", picture, "--csv", table)
@@ -136,6 +147,7 @@ def test_an_interrupted_simulation_shows_what_it_has_and_exits_with_130(monkeypa
     assert json.loads(result.stdout)[0]["trials"] == 3
 
 
+@pytest.mark.slow
 def test_plan_names_the_cheapest(tmp_path):
     methods = "sda anytime-sda"
     out = run("plan", "path:20", "cycle:20", "-e", "0.05,0.01", "-m", methods, "--plot", tmp_path / "p.svg")
@@ -143,6 +155,7 @@ def test_plan_names_the_cheapest(tmp_path):
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_network(tmp_path):
     out = run("network", "star:100", "--plot", tmp_path / "n.pdf")
     assert "condition number" in out
@@ -195,6 +208,7 @@ def test_mistakes_give_a_message_and_an_exit_code_and_no_traceback(
     assert text in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_a_mistake_in_a_process_of_its_own():
     words = [sys.executable, "-m", "gossamer", "exact", "pth:5"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
@@ -244,6 +258,7 @@ def test_methods_with_parameters():
 
 def test_horizons_and_numbers_as_people_write_them():
     assert parse_horizons("5,10") == [5, 10]
+    assert parse_horizons("10:11,150") == [10, 11, 150]
     spread = parse_horizons("10:1000")
     assert spread[0] == 10
     assert spread[-1] == 1000

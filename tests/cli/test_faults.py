@@ -8,7 +8,7 @@ from gossamer.cli import faults as options
 from gossamer.cli.options import FAULTS, MESSAGE_FAULTS
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Restart
-from gossamer.faults.base import AgentFault
+from gossamer.faults.fault import AgentFault
 from gossamer.faults.kinds import KINDS
 
 

@@ -68,3 +68,19 @@ def test_the_topology_may_be_any_file_of_a_network(tmp_path: Path) -> None:
     assert "or a file: edge list" in " ".join(
         invoke("fleet", "init", "--help").output.replace("│", "").split()
     )
+
+
+def test_a_fleet_with_noise_says_what_it_costs_and_gives(tmp_path: Path) -> None:
+    words = ("fleet", "init", "--topology", "hypercube:3", "--out", tmp_path / "fleet", "--range=0,100")
+    target = ("--mask", 1e4, "--epsilon", 1, "--delta", 1e-3, "--change", 10, "--honest", 0.8)
+    result = invoke(*words, *target)
+    assert result.exit_code == 0, result.output
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
+    assert made.privacy.honest == 6  # the file has the number, not the share
+    (noise,) = made.settings(0, insecure=True).noise_scale
+    assert (
+        f"adds noise of standard deviation {noise:.4g} to its level: {noise / 8**0.5:.4g} in" in result.output
+    )
+    assert "against the worst single neighbor epsilon is 0.9" in result.output
+    refused = invoke(*words[:4], "--out", tmp_path / "other", "--noise", "much")
+    assert "--noise must be a number such as 100, or one per component, got 'much'" in str(refused.exception)

@@ -31,6 +31,7 @@ def heirs_of(path: Path, fleet: Fleet, agent: str) -> tuple[int, ...]:
     return tuple(fleet.weights[fleet.member(agent).id])
 
 
+@pytest.mark.slow
 def test_a_fleet_lives(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "hand_over", heirs_of)
     done = gossamer(
@@ -126,6 +127,7 @@ def test_a_mistake_says_what_was_required(path: Path, words: str, message: str) 
     assert path.read_text() == before
 
 
+@pytest.mark.slow
 def test_a_topology_on_hosts_is_numbered_in_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,3 +190,35 @@ def test_commands_that_look_at_a_fleet_run_none_of_its_code(path: Path) -> None:
     with pytest.raises(SystemExit, match="the code ran"):
         Fleet.read(path, load=True)
     assert ran.exists()
+
+
+def test_two_agents_that_cannot_be_reached_are_no_neighbors(tmp_path: Path) -> None:
+    """`fleet init`, `add` and `link` say so; fleet.toml and the roster say who cannot be reached."""
+    (tmp_path / "edges").write_text("meter hub\nhub well\n")
+    (tmp_path / "hosts").write_text("meter -\nhub 127.0.0.1:7447\nwell -\n")
+    words = ("fleet", "init", "--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out")
+    assert invoke(*words, tmp_path / "fleet").exit_code == 0
+    file = tmp_path / "fleet" / "fleet.toml"
+    made = Fleet.read(file)
+    assert [(m.name, m.endpoint, m.reachable) for m in made.roster.members] == [
+        ("meter", "", False),
+        ("hub", "127.0.0.1:7447", True),
+        ("well", "", False),
+    ]
+    assert 'name = "hub", endpoint = "127.0.0.1:7447", source' in file.read_text()
+    assert 'name = "well", reachable = false, source' in file.read_text()
+    assert made.settings("meter", file.parent).calls(made.settings("meter", file.parent).neighbors[0])
+    why = "meter and well cannot be neighbors, because neither can be reached"
+    assert why in str(invoke("fleet", "link", "meter", "well", "-f", file).exception)
+    added = invoke("fleet", "add", "yard", "--host", "-", "--neighbors", "hub,well", "-f", file)
+    assert "well and yard cannot be neighbors, because neither can be reached" in str(added.exception)
+    assert invoke("fleet", "add", "yard", "--host", "-", "--neighbors", "hub", "-f", file).exit_code == 0
+    assert not Fleet.read(file).member("yard").reachable
+    (tmp_path / "edges").write_text("meter hub\nhub well\nwell meter\n")
+    refused = str(invoke(*words, tmp_path / "other").exception)
+    assert "cannot be neighbors, because neither can be reached" in refused
+    assert "link both to an agent that can be, or give [transport] a broker" in refused
+    text = file.read_text().replace('"127.0.0.1:7447", ', '"127.0.0.1:7447", reachable = false, ')
+    (tmp_path / "fleet.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=r"agents\[1\].endpoint must be left out where reachable = false"):
+        Fleet.read(tmp_path / "fleet.toml")

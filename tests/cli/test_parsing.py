@@ -11,6 +11,7 @@ from tests.support.commands import invoke
 
 import gossamer as gs
 from gossamer.agents.membership.fleet import Fleet
+from gossamer.cli.options import ProblemOptions
 from gossamer.cli.output import few
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations, split_method
 from gossamer.errors import InvalidInput
@@ -79,7 +80,7 @@ def test_own_methods_with_parameters_run(own):
     found = invoke("compare", "path:5", "-m", f"dsg {own}:step_size=0.3,power=1 {own},sda", *words)
     rows = {row["method"]: row["total_error"] for row in json.loads(found.stdout)}
     assert set(rows) == {"dsg", "mine, step_size=0.3", "mine", "sda"}
-    obs = parse_observations(gs.Network.path(5), 10.0, None, 0, None)
+    obs = parse_observations(gs.Network.path(5), ProblemOptions())
     expected = gs.exact(parse_method(f"{own}:step_size=0.3"), gs.Network.path(5), obs, 40).total_error
     assert rows["mine, step_size=0.3"] == pytest.approx(expected)
     assert rows["mine"] != rows["mine, step_size=0.3"]
@@ -136,6 +137,7 @@ def test_a_range_holds_its_end_points(low, high):
         assert len(set(shown)) == len(shown) <= most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["exact", "compare", "estimate", "evaluate-policy"])
 def test_tables_of_a_range_show_its_end_points(command):
     trials = ("--trials", 1, "--no-rivals") if command[0] == "e" and command != "exact" else ()
@@ -155,10 +157,11 @@ def test_data_have_their_own_means_and_deviations(command, option, tmp_path):
 
 def test_the_standard_deviation_is_1_unless_given():
     net = gs.Network.path(3)
-    assert np.all(parse_observations(net, 10.0, None, 0, None).variance == 1)
-    assert np.all(parse_observations(net, 10.0, 3.0, 0, None).variance == 9)
+    assert np.all(parse_observations(net, ProblemOptions()).variance == 1)
+    assert np.all(parse_observations(net, ProblemOptions(std=3.0)).variance == 9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [

@@ -45,6 +45,7 @@ CURVES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("x", "y"), CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize("panels", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_labels_never_collide(x, y, panels):
@@ -76,6 +77,7 @@ def test_labels_of_a_single_horizon_never_collide(spread):
         assert [label.get_text() for label in ax.get_yticklabels()] == [curve.label for curve in curves]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 8, 30])
 def test_the_legend_is_outside_and_whole_and_limits_come_last(count):
     curves = [Curve("centralized limit", [1, 9], [1, 2], limit=True)]
@@ -128,6 +130,7 @@ def test_values_that_no_log_scale_shows(value, x):
     drawn(plotting.draw_errors(None, [Curve("a", x, [value] * len(x))], "title"))
 
 
+@pytest.mark.slow
 def test_panels_are_dealt_evenly():
     for count, across in ((1, 1), (4, 4), (5, 3), (8, 4), (9, 3)):
         axes = plotting.panels([str(k) for k in range(count)])

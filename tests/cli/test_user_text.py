@@ -53,6 +53,7 @@ def edges(tmp_path, monkeypatch):
     return "[kg] :100: $x_{.txt"
 
 
+@pytest.mark.slow
 def test_names_of_files_and_the_paths_written(edges):
     name = edges.removesuffix(".txt")
     assert name in run("network", edges, "--plot", "[/b] 10:100:10.png")
@@ -136,6 +137,7 @@ def test_fleets_and_reproductions(capsys):
     assert f"Open {NASTY}" in found
 
 
+@pytest.mark.slow
 def test_in_json_mode_the_path_is_confirmed_on_standard_error(tmp_path):
     words = [
         "network",

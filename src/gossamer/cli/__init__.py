@@ -28,7 +28,7 @@ COMMANDS = {
     "simulate": Entry(
         "core:simulate",
         "Simulate trials; also show the exact error if it can be computed within a second.",
-        ("grid:10x10 -T 500 --loss 0.3", "cycle:30 --crash 3@100 --csv errors.csv"),
+        ("grid:10x10 -T 500 --loss 0.3 --animate run.html", "cycle:30 --crash 3@100 --csv errors.csv"),
     ),
     "compare": Entry(
         "core:compare",
@@ -42,7 +42,7 @@ COMMANDS = {
     ),
     "plan": Entry(
         "core:plan",
-        "Find the rounds, samples, messages and bytes needed for a target error.",
+        "Find the rounds, samples, messages and bytes needed for a target error, and what privacy adds to them.",
         ("grid:10x10 --target 0.01", "cycle:50 star:50 -e 1e-2,1e-3"),
     ),
     "partition": Entry(
@@ -64,7 +64,7 @@ COMMANDS = {
     "evaluate-policy": Entry(
         "applications:evaluate_policy",
         "Evaluate a policy with agents that see only their own rewards; compare with temporal differences.",
-        ("grid:3x3 -T 1000", "cycle:10 --trials 50 --plot values.png"),
+        ("grid:3x3 -T 1000", "cartpole --features fourier:50 -T 20000"),
     ),
     "learn": Entry(
         "learning:learn",
@@ -74,12 +74,15 @@ COMMANDS = {
     "agent": Entry(
         "fleet_run:agent",
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
-        ("fleet/fleet.toml --id pump", "fleet/fleet.toml --id pump --source follow:pump.csv"),
+        ("fleet/fleet.toml --id pump", "fleet/fleet.toml --id pump --source csv:pump.csv,follow"),
     ),
     "dashboard": Entry(
         "dashboard:dashboard",
         "Open a playground in the browser to watch methods run and interfere with them, or watch a fleet.",
-        ("--open", "fleet/fleet.toml --port 8080"),
+        ("--open", "--save lesson.html --scene 4", "fleet/fleet.toml --port 8080"),
+    ),
+    "sources": Entry(
+        "sources:sources", "List the kinds of sources and sinks, with those of installed packages."
     ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
     "store": Entry("store:store_app", "Check, back up and restore the store of an agent."),
@@ -106,10 +109,22 @@ def build() -> typer.Typer:
     @app.callback(invoke_without_command=True)
     def gossamer(
         version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+        most_agents: Annotated[
+            int | None,
+            typer.Option(
+                help="Largest number of agents in a file of a network, which is counted before it is read; 250,000 "
+                "unless given.",
+                min=2,
+            ),
+        ] = None,
     ) -> None:
         if version:
             print(full_version())
             raise typer.Exit
+        if most_agents is not None:
+            from gossamer.networks.sizes import MOST_AGENTS
+
+            MOST_AGENTS.set(most_agents)
 
     return app
 

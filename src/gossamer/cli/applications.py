@@ -12,9 +12,20 @@ import typer
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.commands import refuse
 from gossamer.cli.formatting import plain, shown
-from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Trials, Weights
-from gossamer.cli.output import Record, column, emit, few, save_plot, wide
+from gossamer.cli.options import (
+    Graph,
+    OutputOptions,
+    Rounds,
+    Seed,
+    Trials,
+    Weights,
+    grouped,
+    networks,
+    option,
+)
+from gossamer.cli.output import Record, column, emit, few, wide
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
+from gossamer.cli.values import NETWORK, ExperienceOptions, environment_of, learn_values
 from gossamer.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
@@ -22,10 +33,8 @@ if TYPE_CHECKING:
     from gossamer.results import Result
     from gossamer.theory import Bound
 
-Methods = Annotated[
-    str, typer.Option("--methods", "-m", help="Averaging methods to use, separated by spaces, or all.")
-]
-Rivals = Annotated[bool, typer.Option("--rivals/--no-rivals", help="Also show methods from earlier papers.")]
+Methods = Annotated[str, option("Averaging methods to use, separated by spaces, or all.", "--methods", "-m")]
+Rivals = Annotated[bool, option("Also show methods from earlier papers.", "--rivals/--no-rivals")]
 
 KNOWN = ", Abar known (exact)"
 
@@ -45,31 +54,30 @@ ESTIMATION = (
 """The columns of `estimate`; columns of the corollary, or of a fit to recorded data, are added to them."""
 
 
+@grouped()
 def estimate(
     graph: Graph,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="CSV with a header row, or NPZ with X, y (rows of data) or A, parameter, covariance (sensors)."
+        option(
+            "CSV with a header row, or NPZ with X, y (rows of data) or A, parameter, covariance (sensors)."
         ),
     ] = None,
-    target: Annotated[str, typer.Option(help="The CSV column to predict from the others.")] = "y",
+    target: Annotated[str, option("The CSV column to predict from the others.")] = "y",
     split: Annotated[
-        str, typer.Option(help="Which agent holds which rows: contiguous, random or by:COLUMN.")
+        str, option("Which agent holds which rows: contiguous, random or by:COLUMN.")
     ] = "contiguous",
-    intercept: Annotated[bool, typer.Option(help="For rows of data: add a column of ones.")] = True,
-    dimension: Annotated[
-        int, typer.Option(help="For random sensors: number of parameters, for example 5.")
-    ] = 5,
+    intercept: Annotated[bool, option("For rows of data: add a column of ones.")] = True,
+    dimension: Annotated[int, option("For random sensors: number of parameters, for example 5.")] = 5,
     measurements: Annotated[
-        int, typer.Option(help="For random sensors: number of rows of every A_i, for example 2.")
+        int, option("For random sensors: number of rows of every A_i, for example 2.")
     ] = 2,
     noise: Annotated[
         float,
-        typer.Option(help="For random sensors: typical standard deviation of the noise, for example 1.0."),
+        option("For random sensors: typical standard deviation of the noise, for example 1.0."),
     ] = 1.0,
     weighting: Annotated[
-        str, typer.Option(help="Weighting of the sensors: precision, or plain as in the paper.")
+        str, option("Weighting of the sensors: precision, or plain as in the paper.")
     ] = "precision",
     methods: Methods = "sda anytime-sda dsg",
     rivals: Rivals = True,
@@ -77,9 +85,8 @@ def estimate(
     trials: Trials = 100,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    *,
+    output: OutputOptions,
 ) -> None:
     """Estimate one parameter vector at every sensor, and compare with earlier methods and the limit."""
     from gossamer.cli.application_files import read_sensors
@@ -105,11 +112,9 @@ def estimate(
     rows = _all_rows(problem, methods, rivals, horizons, trials, seed)
     records = corollary.added_to(rows)
     what = "distance from the pooled fit" if recorded else "error of the parameter"
-    emit(
+    output.emit(
         records,
         title=f"Total squared {what} (summed over agents) on {network.name}, after T rounds",
-        as_json=as_json,
-        csv=csv,
         notes=[
             *_notes(rows),
             *corollary.conditions(),
@@ -117,44 +122,49 @@ def estimate(
         ],
         table=_table(rows, "total_error", corollary.rows()),
     )
-    if recorded and not as_json:
+    if recorded and not output.as_json:
         _show_fit(problem, records)
-    if plot:
-        simulated = [row for row in rows if not row["method"].endswith(KNOWN)]
-        _draw(simulated, "total_error", f"Linear estimation on {network.name}", plot, as_json)
+    simulated = [row for row in rows if not row["method"].endswith(KNOWN)]
+    output.draw(lambda: _draw(simulated, "total_error", f"Linear estimation on {network.name}"))
 
 
+@grouped()
 def evaluate_policy(
-    graph: Graph,
+    graph: Annotated[
+        str,
+        typer.Argument(
+            help="A network by name (cycle:10, grid:3x3, ...) or a file; or an environment without a table of states: "
+            "cartpole, mountaincar, or a module of PettingZoo such as mpe2.simple_spread_v3.",
+            autocompletion=networks,
+        ),
+    ],
     problem: Annotated[
         str,
-        typer.Option(
+        option(
+            "garnet:20x3, chain:10, grid-world:5x5, gym:FrozenLake, or a file: CSV with the matrix P "
+            "(and --rewards), or NPZ with P, rewards and optionally reward_std.",
             "--problem",
             "-p",
-            help="garnet:20x3, chain:10, grid-world:5x5, gym:FrozenLake, or a file: CSV with the matrix P "
-            "(and --rewards), or NPZ with P, rewards and optionally reward_std.",
         ),
     ] = "garnet:20x3",
     rewards: Annotated[
-        Path | None, typer.Option(help="CSV file of rewards, one row per agent and one column per state.")
+        Path | None, option("CSV file of rewards, one row per agent and one column per state.")
     ] = None,
     policy: Annotated[
-        str, typer.Option(help="For gym problems: optimal, uniform, or a CSV file with one row per state.")
+        str,
+        option(
+            "For gym problems: optimal, uniform, or a CSV file with one row per state; for environments without a "
+            "table uniform, or FILE.py:FUNCTION from an observation to an action."
+        ),
     ] = "optimal",
     discount: Annotated[
         float,
-        typer.Option(
-            "--discount", "-g", help="Discount factor gamma, at least 0 and below 1, for example 0.95."
-        ),
+        option("Discount factor gamma, at least 0 and below 1, for example 0.95.", "--discount", "-g"),
     ] = 0.9,
-    rule: Annotated[
-        str, typer.Option(help="How agents share the reward: perturb, split, one or same.")
-    ] = "perturb",
-    spread: Annotated[
-        float, typer.Option(help="Standard deviation of the perturbations, for example 1.0.")
-    ] = 1.0,
+    rule: Annotated[str, option("How agents share the reward: perturb, split, one or same.")] = "perturb",
+    spread: Annotated[float, option("Standard deviation of the perturbations, for example 1.0.")] = 1.0,
     reward_std: Annotated[
-        float, typer.Option(help="Standard deviation of every observed reward, for example 0.5.")
+        float, option("Standard deviation of every observed reward, for example 0.5.")
     ] = 1.0,
     methods: Methods = "sda anytime-sda dsg",
     rivals: Rivals = True,
@@ -162,15 +172,41 @@ def evaluate_policy(
     trials: Trials = 20,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    *,
+    experience: ExperienceOptions,
+    output: OutputOptions,
 ) -> None:
     """Evaluate a policy with agents that see only their own rewards; compare with temporal differences."""
     from gossamer.cli.application_files import parse_policy_problem
 
-    network = parse_network(graph, weights, seed)
     horizons = sorted(set(parse_horizons(rounds)))
+    environment = environment_of(graph, problem, experience)
+    if environment is not None or experience.trajectories is not None:
+        named = environment == graph
+        if named:
+            refuse("problem trajectories", f"with the environment {graph}")
+        else:
+            refuse("network", f"with the network {graph}")
+        own = experience.network or (None if named and "." in graph else NETWORK)
+        text = own if named else graph
+        learn_values(
+            environment,
+            None if text is None else parse_network(text, weights, seed),
+            horizons,
+            experience,
+            policy=policy,
+            discount=discount,
+            rule=rule,
+            spread=spread,
+            seed=seed,
+            output=output,
+        )
+        return
+    refuse(
+        "features network trace",
+        "with a table of states; use an environment, --problem gym:NAME or --trajectories",
+    )
+    network = parse_network(graph, weights, seed)
     task = parse_policy_problem(
         network,
         problem,
@@ -193,11 +229,10 @@ def evaluate_policy(
         for name, solver in solvers.items()
         for record in task.simulate(solver, horizons, trials, seed, keep=False).records()
     ]
-    emit(
+    title = f"{problem} on {network.name}, gamma = {task.discount:g}"
+    output.emit(
         corollary.added_to(rows),
-        title=f"Largest error of any agent in any state, {problem} on {network.name}, gamma = {task.discount:g}",
-        as_json=as_json,
-        csv=csv,
+        title=f"Largest error of any agent in any state, {title}",
         notes=[
             f"{task.states} states; {trials} trials, ± standard error",
             *_notes(rows),
@@ -205,9 +240,7 @@ def evaluate_policy(
         ],
         table=_table(rows, "error", corollary.rows()),
     )
-    if plot:
-        title = f"{problem} on {network.name}, gamma = {task.discount:g}"
-        _draw(rows, "error", title, plot, as_json)
+    output.draw(lambda: _draw(rows, "error", title))
 
 
 # -- rows -------------------------------------------------------------------------------------------------------
@@ -354,7 +387,7 @@ def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
     emit(rows, title=f"Estimates after {last['rounds']} rounds of {last['method']}")
 
 
-def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_json: bool) -> None:
+def _draw(records: Sequence[Record], quantity: str, title: str) -> None:
     """Plot errors with 95% intervals, and the centralized limit."""
     from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve, draw_errors
 
@@ -368,4 +401,4 @@ def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_j
     if any(limits.values()):
         curves.append(Curve("centralized limit", list(limits), list(limits.values()), limit=True))
     label = VALUE_ERROR if quantity == "error" else PARAMETER_ERROR
-    save_plot(lambda: draw_errors(None, curves, title, label), path, as_json)
+    draw_errors(None, curves, title, label)

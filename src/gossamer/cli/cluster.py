@@ -7,13 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import gossamer as gs
-from gossamer.cli.options import AsJson, Csv, Graph, Seed, Weights
+from gossamer.cli.options import AsJson, Csv, Graph, ProblemOptions, Seed, Weights, option
 from gossamer.cli.output import emit
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_network
-from gossamer.errors import require
+from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from gossamer.arrays import Floats, Integers
@@ -21,14 +19,12 @@ if TYPE_CHECKING:
 
 def partition(
     graph: Graph,
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
-    parts: Annotated[
-        int, typer.Option(help="Number of parts, for example 16: at least the number of ranks.")
-    ] = 16,
+    out: Annotated[Path, option("The folder to write, which must be new or empty.")],
+    parts: Annotated[int, option("Number of parts, for example 16: at least the number of ranks.")] = 16,
     by: Annotated[
         str,
-        typer.Option(
-            help="How to divide: metis (fewest edges between parts), curve (space-filling, for agents with positions) "
+        option(
+            "How to divide: metis (fewest edges between parts), curve (space-filling, for agents with positions) "
             "or blocks (in the order of the agents)."
         ),
     ] = "metis",
@@ -39,12 +35,17 @@ def partition(
 ) -> None:
     """Divide a network into parts, one file each, for the ranks of a cluster.
 
-    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them. Agents are renumbered part by part.
+    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them. Agents are renumbered part by part. A part is made of
+    whole blocks of 512 agents, so that results do not depend on the parts.
     """
     from gossamer.networks.partitioning import partition as cut
 
     network = parse_network(graph, weights, seed)
-    shards = cut(network, parts, out, by)
+    try:
+        shards = cut(network, parts, out, by)
+    except InvalidInput as error:
+        error.parameter = "--out" if error.parameter == "folder" else error.parameter
+        raise
     sizes = [last - first for first, last in pairwise(shards.bounds)]
     edges = len(network.links.neighbors) // 2
     record = {
@@ -57,7 +58,13 @@ def partition(
         "cut_edges": shards.cut,
         "cut_share": shards.cut / edges,
     }
-    emit([record], title=f"{network.name} in {len(sizes)} parts by {by}", as_json=as_json, csv=csv)
+    emit(
+        [record],
+        title=f"{network.name} in {len(sizes)} parts by {by}",
+        notes=["parts are whole blocks of 512 agents"],
+        as_json=as_json,
+        csv=csv,
+    )
 
 
 def simulate_on_cluster(
@@ -65,10 +72,7 @@ def simulate_on_cluster(
     method: str,
     rounds: str,
     trials: int,
-    spread: float,
-    std: float | None,
-    weights: str,
-    seed: int,
+    given: ProblemOptions,
     checkpoint: Path | None,
     every: int,
 ) -> gs.Simulation[Integers, Floats] | None:
@@ -78,16 +82,17 @@ def simulate_on_cluster(
 
     comm = require("mpi4py.MPI", "mpi").COMM_WORLD
     problem = on_all_ranks(
-        comm, lambda: (parse_method(method), parts_of(graph, weights, seed), parse_horizons(rounds))
+        comm,
+        lambda: (parse_method(method), parts_of(graph, given.weights, given.seed), parse_horizons(rounds)),
     )
-    streams = on_all_ranks(comm, lambda: streams_in_parts(spread, std, seed))
+    streams = on_all_ranks(comm, lambda: streams_in_parts(given.spread, given.std, given.seed))
     result = gs.simulate(
         problem[0],
         problem[1],
         streams,
         problem[2],
         trials,
-        seed,
+        given.seed,
         cluster=comm,
         checkpoint=checkpoint,
         every=every,

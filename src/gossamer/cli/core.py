@@ -14,33 +14,28 @@ from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import shown
 from gossamer.cli.options import (
     FAULTS,
-    NO_FAULTS,
     Address,
-    AsJson,
+    Animate,
     Backend,
     Checkpoint,
     Cluster,
     ClusterTrials,
-    Csv,
-    Data,
     Every,
     FaultFlags,
     Graph,
     Graphs,
-    Means,
     MethodName,
     MethodNames,
-    Noise,
-    Plot,
+    OutputOptions,
+    ProblemOptions,
     Rounds,
     Seed,
-    Spread,
-    Std,
     Weights,
     Workers,
-    fault_options,
+    grouped,
+    option,
 )
-from gossamer.cli.output import Record, emit, few, present, wide, writing, written
+from gossamer.cli.output import Record, emit, few, wide, writing, written
 from gossamer.cli.parsing import (
     parse_any_network,
     parse_horizons,
@@ -48,13 +43,16 @@ from gossamer.cli.parsing import (
     parse_methods,
     parse_network,
     parse_observations,
-    parse_problem,
 )
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
     from gossamer.arrays import Floats, Integers
     from gossamer.engines.results import TrialResult
+
+MaskScale = Annotated[
+    float | None, option("Standard deviation of masks that hide the readings, for example 1000.")
+]
 
 BESIDE = {
     "theorem_1": "Theorem 1 (SDA)",
@@ -65,19 +63,21 @@ BESIDE = {
 }
 """Rows shown in addition to the methods, by the column that holds them."""
 
+ONE_TRIAL = "the error of one trial is random, and its interval is unknown; --trials 100 shows one"
 
+
+@grouped()
 def network(
     graph: Graph,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    *,
+    output: OutputOptions,
 ) -> None:
     """Describe a network: size, degrees, eigenvalues, k*, and the rounds that averaging on it takes."""
     net = parse_any_network(graph, weights, seed)
     if isinstance(net, gs.ChangingNetwork):
-        emit([net.summary()], title=net.name, as_json=as_json, csv=csv)
+        output.emit([net.summary()], title=net.name)
         return
     record = {
         "network": net.name,
@@ -90,35 +90,32 @@ def network(
         "condition_number": net.condition_number,
         "k_star": gs.theory.k_star(net),
     }
-    if as_json or csv:
-        emit([record], title=net.name, as_json=as_json, csv=csv)
-    if not as_json:
+    if output.as_json or output.csv:
+        output.emit([record], title=net.name)
+    if not output.as_json:
         rows = [{"property": key.replace("_", " "), "value": shown(value)} for key, value in record.items()]
         emit(rows, title=net.name, headings={})
-    if plot:
+    if output.plot:
         from gossamer.cli.plots import draw_network
 
-        with writing(plot):
-            draw_network(net, plot)
-        written(plot, as_json)
+        with writing(output.plot):
+            draw_network(net, output.plot)
+        written(output.plot, output.as_json)
 
 
+@grouped()
 def exact(
     graph: Graph,
     method: MethodName = "anytime-sda",
     rounds: Rounds = "1500",
-    spread: Spread = 10.0,
-    std: Std = None,
-    data: Data = None,
-    weights: Weights = "metropolis",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    *,
+    problem: ProblemOptions,
+    output: OutputOptions,
 ) -> None:
     """Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling."""
-    net, obs = parse_problem(graph, weights, spread, std, seed, data)
-    result = gs.exact(parse_method(method), gs.Network.of(net), obs, parse_horizons(rounds))
+    net = parse_network(graph, problem.weights, problem.seed)
+    obs = parse_observations(net, problem)
+    result = gs.exact(parse_method(method), net, obs, parse_horizons(rounds))
     uncertain = ["uncertainty"] if result.uncertainty.any() else []
     columns = [
         "rounds",
@@ -130,30 +127,24 @@ def exact(
         "centralized_limit",
         "over_limit",
     ]
-    title = f"{result.title}: expected error"
-    present(result, title=title, as_json=as_json, csv=csv, plot=plot, columns=columns)
+    output.present(result, title=f"{result.title}: expected error", columns=columns)
 
 
-@fault_options(FAULTS)
+@grouped()
 def simulate(
     graph: Graph,
     method: MethodName = "anytime-sda",
     rounds: Rounds = "1500",
     trials: ClusterTrials = None,
-    spread: Spread = 10.0,
-    std: Std = None,
-    means: Means = "uniform",
-    noise: Noise = "gaussian",
-    data: Data = None,
-    weights: Weights = "metropolis",
-    seed: Seed = 0,
-    faults: FaultFlags = NO_FAULTS,
+    mask: MaskScale = None,
+    *,
+    problem: ProblemOptions,
+    faults: FaultFlags,
     cluster: Cluster = False,
     checkpoint: Checkpoint = None,
     every: Every = 500,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    animate: Animate = None,
+    output: OutputOptions,
 ) -> None:
     """Simulate trials; also show the exact error if it can be computed within a second.
 
@@ -164,44 +155,35 @@ def simulate(
     if cluster:
         from gossamer.cli.cluster import simulate_on_cluster
 
-        refuse(" ".join((*FAULTS, "data", "means", "noise")), "with --cluster")
+        refuse(" ".join((*FAULTS, "data", "means", "noise", "mask", "animate")), "with --cluster")
         on_cluster = simulate_on_cluster(
-            graph,
-            method,
-            rounds,
-            1 if trials is None else trials,
-            spread,
-            std,
-            weights,
-            seed,
-            checkpoint,
-            every,
+            graph, method, rounds, 1 if trials is None else trials, problem, checkpoint, every
         )
         if on_cluster is not None:
-            _show_trials(on_cluster, as_json, csv, plot)
+            _show_trials(on_cluster, output)
         return
     refuse("checkpoint every", "without --cluster")
     trials = 100 if trials is None else trials
-    net, obs = parse_problem(graph, weights, spread, std, seed, data, means, noise)
+    net = parse_any_network(graph, problem.weights, problem.seed)
     injected = parse_faults(names=net.labels, **faults)
+    what, obs, horizons = parse_method(method), parse_observations(net, problem), parse_horizons(rounds)
+    given = injected if injected.items else None
     result = gs.simulate(
-        parse_method(method),
-        net,
-        obs,
-        parse_horizons(rounds),
-        trials,
-        seed,
-        faults=injected if injected.items else None,
-        keep="errors",
+        what, net, obs, horizons, trials, problem.seed, faults=given, masks=mask, keep="errors"
     )
-    _show_trials(result, as_json, csv, plot)
+    _show_trials(result, output)
+    if animate is not None:
+        first = gs.simulate(
+            what, net, obs, max(horizons), 1, problem.seed, faults=given, masks=mask, keep="iterates"
+        )
+        with writing(animate):
+            first.animate().save(animate)
+        written(animate, output.as_json)
     if result.partial:
         raise typer.Exit(130)
 
 
-def _show_trials(
-    result: TrialResult[Integers, Floats], as_json: bool, csv: Path | None, plot: Path | None
-) -> None:
+def _show_trials(result: TrialResult[Integers, Floats], output: OutputOptions) -> None:
     known = result.quick_expected if isinstance(result, gs.Simulation) else None
     values = [None] * len(result.rounds) if known is None else known.total_error.tolist()
     records = [
@@ -216,52 +198,45 @@ def _show_trials(
         "centralized_limit",
         "over_limit",
     ]
-    present(
+    output.present(
         result,
+        records,
         title=f"{result.title}: {result.trials} trial{'s' if result.trials > 1 else ''}",
-        as_json=as_json,
-        csv=csv,
-        plot=plot,
+        notes=[*result.notes, *([ONE_TRIAL] if result.trials == 1 else [])],
         columns=columns,
         headings={"exact_total_error": "exact"},
-        records=records,
     )
 
 
-@fault_options(FAULTS)
+@grouped()
 def compare(
     graph: Graphs,
     methods: MethodNames = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
     rounds: Rounds = "300,1500,3000",
     trials: Annotated[
         int | None,
-        typer.Option(
-            help="Also simulate this many trials, for example 100 (the default with faults or changing networks)."
+        option(
+            "Also simulate this many trials, for example 100 (the default with faults or changing networks)."
         ),
     ] = None,
-    spread: Spread = 10.0,
-    std: Std = None,
-    data: Data = None,
-    weights: Weights = "metropolis",
-    seed: Seed = 0,
-    faults: FaultFlags = NO_FAULTS,
+    *,
+    problem: ProblemOptions,
+    faults: FaultFlags,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for finished points; points already there are not computed again."),
+        option("Folder for finished points; points already there are not computed again."),
     ] = None,
     backend: Backend = "threads",
     workers: Workers = None,
     address: Address = None,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    output: OutputOptions,
 ) -> None:
     """Compare methods on one or more networks, with theoretical bounds and the limits that no method can beat.
 
     Errors are exact; with --trials, simulated errors are shown as well. With faults, or on changing networks
     (mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE), only simulated errors are shown.
     """
-    networks = [parse_any_network(name, weights, seed) for name in graph]
+    networks = [parse_any_network(name, problem.weights, problem.seed) for name in graph]
     injected = parse_faults(names=networks[0].labels if len(networks) == 1 else (), **faults)
     if trials is None:
         changing = any(isinstance(net, gs.ChangingNetwork) for net in networks)
@@ -269,10 +244,10 @@ def compare(
     result = gs.compare(
         parse_methods(methods),
         networks,
-        lambda net: parse_observations(net, spread, std, seed, data),
+        lambda net: parse_observations(net, problem),
         parse_horizons(rounds),
         trials=trials,
-        seed=seed,
+        seed=problem.seed,
         faults=injected if injected.items else None,
         store=out,
         backend=backend,
@@ -282,13 +257,13 @@ def compare(
     records = result.records()
     if all(record["total_error"] is None for record in records):
         raise InvalidInput(records[0]["note"])
-    if not as_json:
+    if not output.as_json:
         for name in dict.fromkeys(result.column("network")):
             mine = [record for record in records if record["network"] == name]
             table = _side_by_side(mine)
             emit(mine, title=f"Total error (summed over agents) on {name}, after T rounds", table=table)
     notes = [*result.notes, *(["interrupted: only the finished points are shown"] if result.partial else [])]
-    present(result, title="", as_json=as_json, csv=csv, plot=plot, table=[], notes=notes)
+    output.present(result, title="", table=[], notes=notes)
     if result.partial:
         raise typer.Exit(130)
 
@@ -310,61 +285,68 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
     return wide(rows, few(sorted({record["rounds"] for record in records}), 5))
 
 
+@grouped()
 def tune(
     graph: Graph,
     method: MethodName = "anytime-sda",
-    rounds: Annotated[int, typer.Option("--rounds", "-T", help="Number of rounds, for example 1500.")] = 1500,
+    rounds: Annotated[int, option("Number of rounds, for example 1500.", "--rounds", "-T")] = 1500,
     parameters: Annotated[
         str | None,
-        typer.Option(help="Parameters to choose, separated by commas: burn_in,step_size; all by default."),
+        option("Parameters to choose, separated by commas: burn_in,step_size; all by default."),
     ] = None,
-    spread: Spread = 10.0,
-    std: Std = None,
-    data: Data = None,
-    weights: Weights = "metropolis",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    *,
+    problem: ProblemOptions,
+    output: OutputOptions,
 ) -> None:
     """Choose the parameters of a method that minimize its exact error."""
-    net, obs = parse_problem(graph, weights, spread, std, seed, data)
+    net = parse_network(graph, problem.weights, problem.seed)
     names = None if parameters is None else [name.strip() for name in parameters.split(",")]
-    tuned = gs.tune(parse_method(method), gs.Network.of(net), obs, rounds, names)
+    tuned = gs.tune(parse_method(method), net, parse_observations(net, problem), rounds, names)
     columns = ["method", "rounds", "before", "total_error", "over_limit"]
-    present(tuned, title=tuned.title, as_json=as_json, csv=csv, plot=plot, columns=columns)
+    output.present(tuned, title=tuned.title, columns=columns)
 
 
+@grouped()
 def plan(
     graph: Graphs,
     target: Annotated[
-        str, typer.Option("--target", "-e", help="Target error (summed over agents), or several: 1e-2,1e-3.")
+        str, option("Target error (summed over agents), or several: 1e-2,1e-3.", "--target", "-e")
     ] = "0.001",
     methods: MethodNames = "anytime-sda anytime-sda:acceleration=chebyshev sda",
     most_rounds: Annotated[
-        int, typer.Option(help="Largest number of rounds to consider, for example 100000.")
+        int, option("Largest number of rounds to consider, for example 100000.")
     ] = 1_000_000,
-    spread: Spread = 10.0,
-    std: Std = None,
-    data: Data = None,
-    weights: Weights = "metropolis",
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    mask: MaskScale = None,
+    level_noise: Annotated[
+        float, option("Standard deviation of the noise that each agent adds to its level.")
+    ] = 0.0,
+    epsilon: Annotated[
+        float | None,
+        option("Choose the least noise that gives (epsilon, delta)-differential privacy, such as 1."),
+    ] = None,
+    delta: Annotated[float, option("The delta that goes with --epsilon.")] = 1e-6,
+    change: Annotated[float, option("The change of a level that --epsilon hides.")] = 1.0,
+    *,
+    problem: ProblemOptions,
+    output: OutputOptions,
 ) -> None:
-    """Find the rounds, samples, messages and bytes needed for a target error.
+    """Find the rounds, samples, messages and bytes needed for a target error, and what privacy adds to them.
 
     The target is a total error, summed over agents. Notes name the cheapest method. The exit code is 1 if no method
     reaches the target.
     """
-    networks = [parse_network(name, weights, seed) for name in graph]
+    networks = [parse_network(name, problem.weights, problem.seed) for name in graph]
     plans = gs.plan(
         networks,
-        lambda net: parse_observations(net, spread, std, seed, data),
+        lambda net: parse_observations(net, problem),
         _targets(target),
         parse_methods(methods),
         most_rounds=most_rounds,
+        masks=mask,
+        noise=level_noise,
+        epsilon=epsilon,
+        delta=delta,
+        change=change,
     )
     notes = [
         f"{plan.network.name}: {plan.note}" if len(networks) > 1 else plan.note for plan in plans if plan.note
@@ -378,12 +360,12 @@ def plan(
             rounds, samples = some.cheapest().method.label, some.cheapest("samples").method.label
             but = "" if rounds == samples else f", fewest samples with {samples}"
             notes.append(f"{case[0]}, {case[1]:g}: fewest rounds with {rounds}{but}")
-    present(
+    for name, masks in {plan.network.name: plan.masks for plan in plans if plan.masks is not None}.items():
+        if masks.noise:
+            notes.append(f"{name}: every agent adds noise of standard deviation {masks.noise:.4g}")
+    output.present(
         plans,
         title="What a target error costs (samples per agent; messages and bytes in the whole network)",
-        as_json=as_json,
-        csv=csv,
-        plot=plot,
         notes=notes,
         columns=["network", "target", "method", "rounds", "samples", "messages", "bytes", "over_limit"],
     )

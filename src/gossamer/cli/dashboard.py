@@ -12,7 +12,7 @@ import typer
 
 from gossamer.cli.commands import refuse
 from gossamer.cli.faults import flags_of
-from gossamer.errors import require
+from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from gossamer.dashboard.scenario import Scenario
@@ -37,6 +37,18 @@ def dashboard(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on, such as 8080; 0 chooses a free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the runs of a scene to an HTML file that needs no server, such as lesson.html."
+        ),
+    ] = None,
+    scene: Annotated[
+        str,
+        typer.Option(
+            help="Scene to save: the number of an example, such as 1, or a link copied from the playground."
+        ),
+    ] = "1",
 ) -> None:
     """Open a playground in the browser to watch methods run and interfere with them, or watch a fleet.
 
@@ -44,12 +56,42 @@ def dashboard(
     """
     if fleet is None:
         refuse("metrics", "without a fleet")
+    else:
+        refuse("save", "with a fleet")
+    if save is not None:
+        save_page(scene, save)
+        return
+    refuse("scene", "without --save")
     server = server_of(fleet, metrics, host, port)
     print(server.address, flush=True)
     print("press Ctrl-C to stop", file=sys.stderr, flush=True)
     if open_:
         webbrowser.open(server.address)
     server.run()
+
+
+def save_page(scene: str, path: Path) -> None:
+    """Write a page that needs no server, after saying how large it is."""
+    from gossamer.dashboard.presets import PRESETS
+    from gossamer.dashboard.scenario import Scenario, view_of
+
+    title, words, lesson = "gossamer", "", False
+    if "#" in scene:
+        view, scenario = view_of(scene), Scenario.of_link(scene)
+        words, lesson = str(view.get("notes", "")), view.get("lesson") is True
+    elif scene.isdecimal() and int(scene) < len(PRESETS):
+        preset = PRESETS[int(scene)]
+        title, words, scenario = str(preset["name"]), str(preset["sentence"]), Scenario.of(preset["scenario"])
+        lesson = preset.get("lesson") is True
+    else:
+        raise InvalidInput(
+            parameter="scene",
+            required=f"a number from 0 to {len(PRESETS) - 1} or a link from the playground",
+            got=repr(scene),
+        )
+    page = scenario.page(title=title, words=words, lesson=lesson)
+    print(f"{path}: {page.summary}", flush=True)
+    page.write(path)
 
 
 def server_of(
@@ -72,7 +114,8 @@ def command_of(scenario: Scenario) -> str:
     """Return the commands, one per method, that reproduce what the playground shows."""
     graph = scenario.file[0] if scenario.network == "file" and scenario.file else scenario.network
     graph = f"./{graph}" if graph.startswith("-") else graph  # a file's name must not be taken for an option
-    words = ["--rounds", f"{scenario.first}:{scenario.rounds}", "--trials", "1", "--seed", f"{scenario.seed}"]
+    rounds = ",".join([f"{scenario.first}:{scenario.rounds}", *map(str, scenario.turns)])
+    words = ["--rounds", rounds, "--trials", "1", "--seed", f"{scenario.seed}"]
     words += ["--spread", repr(scenario.spread)]
     if scenario.noise != "bernoulli":
         words += ["--std", repr(scenario.std)]
@@ -82,6 +125,7 @@ def command_of(scenario: Scenario) -> str:
         ("--noise", scenario.noise, "gaussian"),
     ):
         words += [] if value == usual else [flag, value]
+    words += ["--mask", repr(scenario.mask)] if scenario.mask else []
     words += flags_of(scenario.build_faults())
     commands = []
     for name, values in scenario.methods:

@@ -10,7 +10,23 @@ import typer
 
 from gossamer.cli import fleet_files, fleet_members
 from gossamer.cli.commands import FlagCommand
-from gossamer.cli.fleet_options import Dimension, Name, NewEvery, NewSource, Range, model_of, range_of
+from gossamer.cli.fleet_options import (
+    Change,
+    Delta,
+    Dimension,
+    Epsilon,
+    Honest,
+    Mask,
+    Name,
+    NewEvery,
+    NewSource,
+    Noise,
+    Range,
+    honest_of,
+    model_of,
+    range_of,
+    scales_of,
+)
 from gossamer.cli.fleet_run import up
 from gossamer.cli.fleet_status import status
 from gossamer.cli.options import EXAMPLES, FleetFile, Weights
@@ -69,6 +85,12 @@ def init(
             "covariates and a label."
         ),
     ] = None,
+    mask: Mask = None,
+    noise: Noise = None,
+    epsilon: Epsilon = 0.0,
+    delta: Delta = 1e-6,
+    change: Change = None,
+    honest: Honest = None,
     every: NewEvery = "100ms",
     source: NewSource = None,
     port: Annotated[
@@ -85,9 +107,9 @@ def init(
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
 ) -> None:
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
-    from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+    from gossamer.agents.config.tables import ObservationsTable, PrivacyTable, RoundsTable
     from gossamer.agents.membership.hosts import read_hosts
-    from gossamer.agents.membership.planning import FleetPlan, first_rows
+    from gossamer.agents.membership.planning import FleetPlan, exposures, first_rows
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
 
@@ -116,6 +138,14 @@ def init(
         observations=ObservationsTable(dimension=dimension, range=range_of(range_), weighting=weighting),
         rounds=RoundsTable(every=every),
         model=model_of(model),
+        privacy=PrivacyTable(
+            mask=scales_of("--mask", mask),
+            noise=scales_of("--noise", noise),
+            epsilon=epsilon,
+            delta=delta,
+            change=scales_of("--change", change),
+            honest=honest_of(honest, network.agents, divided=mask is not None and epsilon > 0),
+        ),
     )
     path = plan.write(made, out)
     print(
@@ -126,8 +156,35 @@ def init(
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     if plan.lacks_range(made):
         print(f"warning: {_range_advice(first_rows(made))}")
+    for exposure in exposures(made):
+        print(f"warning: {exposure}")
+    _show_noise(made, network, out)
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {f'gossamer fleet up {path}' if plan.local else on_hosts}")
+
+
+def _show_noise(fleet: Fleet, network: Network, directory: Path) -> None:
+    """Print the cost of noise, and the privacy that it gives against the worst single neighbor, if there is noise."""
+    settings = fleet.settings(fleet.agents[0].id, directory, insecure=True)
+    if not settings.noise_scale:
+        return
+    average = [scale / len(fleet.agents) ** 0.5 for scale in settings.noise_scale]
+    print(
+        f"every agent adds noise of standard deviation {_numbers(settings.noise_scale)} to its level: "
+        f"{_numbers(average)} in the average of all"
+    )
+    if settings.mask and settings.epsilon and settings.dimension == 1:
+        from gossamer.accounting import privacy
+        from gossamer.agents.config.privacy import changes_of
+
+        (change,), (noise,), (mask,) = changes_of(settings), settings.noise_scale, settings.mask
+        view = privacy(network, mask, noise=noise, change=change, coalition="any neighbor")
+        worst = view.epsilon(settings.delta)
+        print(f"against the worst single neighbor epsilon is {worst:.3g} at delta {settings.delta:g}")
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
 
 
 def _range_advice(rows: Floats) -> str:

@@ -6,28 +6,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from gossamer.cli.options import EXAMPLES
+from gossamer.cli.options import EXAMPLES, FLEET, AgentName, FleetOption, option
 from gossamer.errors import InvalidInput
-
-_DEFAULT = Path("fleet/fleet.toml")
-FleetOption = Annotated[Path, typer.Option("--fleet", "-f", help="The fleet's file.")]
 
 
 def edges(
     topology: Annotated[
         str | None,
-        typer.Option(help=f"Print the edges of this network instead of those of a fleet: {EXAMPLES}."),
+        option(f"Print the edges of this network instead of those of a fleet: {EXAMPLES}."),
     ] = None,
     hosts: Annotated[
         Path | None,
-        typer.Option(
-            help="With --topology: file with a line NAME HOST:PORT [NUMBER] per agent, whose names are used in order."
+        option(
+            "With --topology: file with a line NAME HOST:PORT [NUMBER] per agent, whose names are used in order."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed for random networks.")] = 0,
-    fleet: FleetOption = _DEFAULT,
+    seed: Annotated[int, option("Seed for random networks.")] = 0,
+    fleet: FleetOption = FLEET,
 ) -> None:
     """Print edges, one per line, as `gossamer fleet init --edges` reads them."""
     if topology is None:
@@ -52,14 +47,12 @@ def edges(
 
 
 def bundle(
-    name: Annotated[str, typer.Argument(help="The agent's name or number.")],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; the default is NAME.tar.gz.")
-    ] = None,
+    name: AgentName,
+    out: Annotated[Path | None, option("File to write; the default is NAME.tar.gz.", "--out", "-o")] = None,
     unit: Annotated[
-        Path | None, typer.Option(help="A systemd unit to include, such as deploy/gossamer@.service.")
+        Path | None, option("A systemd unit to include, such as deploy/gossamer@.service.")
     ] = None,
-    fleet: FleetOption = _DEFAULT,
+    fleet: FleetOption = FLEET,
 ) -> None:
     """Write one agent's folder as one file: configuration, roster, certificate and key. Protect it like the key."""
     from gossamer.agents.membership.bundle import bundle
@@ -73,16 +66,14 @@ def bundle(
 
 
 def targets(
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; printed if not given.")
-    ] = None,
+    out: Annotated[Path | None, option("File to write; printed if not given.", "--out", "-o")] = None,
     metrics_port: Annotated[
         int,
-        typer.Option(
-            help="Port of the metrics of agents for which fleet.toml has none, such as 9464; 0 omits these agents."
+        option(
+            "Port of the metrics of agents for which fleet.toml has none, such as 9464; 0 omits these agents."
         ),
     ] = 0,
-    fleet: FleetOption = _DEFAULT,
+    fleet: FleetOption = FLEET,
 ) -> None:
     """Write the addresses of the members' metrics for Prometheus (file_sd_configs); run it again after a change."""
     from gossamer.agents.membership.bundle import targets, targets_text

@@ -4,45 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gossamer.cli.options import FLEET, AgentName, FleetFile, FleetOption, option
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from gossamer.agents.membership.fleet import Fleet
 
-FleetOption = Annotated[Path, typer.Option("--fleet", "-f", help="The fleet's file.")]
-_DEFAULT = Path("fleet/fleet.toml")
-Name = Annotated[str, typer.Argument(help="The agent's name or number.")]
-
 
 def add(
     name: Annotated[str, typer.Argument(help="Name of the new agent.")],
     endpoint: Annotated[
-        str, typer.Option("--host", help="Address at which the others reach it, such as 10.0.0.5:7447.")
+        str,
+        option(
+            "Address at which the others reach it, such as 10.0.0.5:7447; - if they cannot (behind NAT).",
+            "--host",
+        ),
     ],
-    neighbors: Annotated[str, typer.Option(help="Names of its neighbors, such as pump,valve.")],
-    source: Annotated[str, typer.Option(help="Source of its observations, such as csv:FILE,follow.")] = "-",
+    neighbors: Annotated[str, option("Names of its neighbors, such as pump,valve.")],
+    source: Annotated[str, option("Source of its observations, such as csv:FILE,follow.")] = "-",
     listen: Annotated[
         str,
-        typer.Option(help="Address to listen on if it is not --host, such as 0.0.0.0:7447 in a container."),
+        option("Address to listen on if it is not --host, such as 0.0.0.0:7447 in a container."),
     ] = "",
-    metrics: Annotated[
-        str, typer.Option(help="Address at which it serves its metrics, such as 10.0.0.5:9464.")
-    ] = "",
-    fleet: FleetOption = _DEFAULT,
+    metrics: Annotated[str, option("Address at which it serves its metrics, such as 10.0.0.5:9464.")] = "",
+    fleet: FleetOption = FLEET,
 ) -> None:
     """Add an agent to fleet.toml, with a certificate and a signed roster of the next epoch."""
-    from gossamer.agents.membership import changes as membership
-    from gossamer.agents.membership.hosts import with_port
+    from gossamer.agents.membership.hosts import endpoint_of
 
     others = [other.strip() for other in neighbors.split(",") if other.strip()]
-    where = with_port(endpoint)
+    where = endpoint_of(endpoint)
     _change(
         fleet,
-        lambda draft: membership.add(
+        lambda draft, changes: changes.add(
             draft, name, where, others, listen=listen, source=source, metrics=metrics
         ),
     )
@@ -50,9 +49,9 @@ def add(
 
 
 def remove(
-    name: Name,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep its observations in the average.")] = False,
-    fleet: FleetOption = _DEFAULT,
+    name: AgentName,
+    keep: Annotated[bool, option("Keep its observations in the average.", "--keep")] = False,
+    fleet: FleetOption = FLEET,
 ) -> None:
     """Remove an agent permanently: the others refuse it from then on, even with a valid certificate.
 
@@ -63,7 +62,7 @@ def remove(
 
     handed: list[Fleet] = []
 
-    def without(draft: Fleet) -> Fleet:
+    def without(draft: Fleet, changes: ModuleType) -> Fleet:
         after = membership.remove(draft, name)  # refuses what would cut the network
         if not keep:
             return after
@@ -81,54 +80,35 @@ def remove(
         raise
 
 
-def link(
-    a: Name,
-    b: Name,
-    fleet: FleetOption = _DEFAULT,
-) -> None:
+def link(a: AgentName, b: AgentName, fleet: FleetOption = FLEET) -> None:
     """Add an edge between two agents."""
-    from gossamer.agents.membership import changes as membership
-
-    _change(fleet, lambda draft: membership.link(draft, a, b))
+    _change(fleet, lambda draft, changes: changes.link(draft, a, b))
 
 
-def unlink(
-    a: Name,
-    b: Name,
-    fleet: FleetOption = _DEFAULT,
-) -> None:
+def unlink(a: AgentName, b: AgentName, fleet: FleetOption = FLEET) -> None:
     """Remove the edge between two agents."""
-    from gossamer.agents.membership import changes as membership
-
-    _change(fleet, lambda draft: membership.unlink(draft, a, b))
+    _change(fleet, lambda draft, changes: changes.unlink(draft, a, b))
 
 
-def replace(
-    name: Name,
-    fleet: FleetOption = _DEFAULT,
-) -> None:
+def replace(name: AgentName, fleet: FleetOption = FLEET) -> None:
     """Give an agent a new certificate; the old one is refused from then on."""
-    from gossamer.agents.membership import changes as membership
-
-    _change(fleet, lambda draft: membership.replace(draft, name))
+    _change(fleet, lambda draft, changes: changes.replace(draft, name))
 
 
-def reset_flows(fleet: FleetOption = _DEFAULT) -> None:
+def reset_flows(fleet: FleetOption = FLEET) -> None:
     """Make all agents set their flows to zero and start over, for flows that no longer add up to zero."""
-    from gossamer.agents.membership import changes as membership
-
-    _change(fleet, membership.reset_flows)
+    _change(fleet, lambda draft, changes: changes.reset_flows(draft))
 
 
-def sign(fleet: FleetOption = _DEFAULT) -> None:
+def sign(fleet: FleetOption = FLEET) -> None:
     """Sign agents and edges that were edited by hand in fleet.toml."""
-    _change(fleet, lambda draft: draft)
+    _change(fleet, lambda draft, changes: draft)
 
 
 def push(
-    fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
+    fleet: FleetFile = FLEET,
     to: Annotated[
-        str, typer.Option(help="Name of the agent to give it to; the default is the first that answers.")
+        str, option("Name of the agent to give it to; the default is the first that answers.")
     ] = "",
 ) -> None:
     """Give the signed roster to one running agent, which passes it on, over the mutual TLS that agents use."""
@@ -157,9 +137,7 @@ def push(
     raise OutputError(f"no agent took the roster; {problem}")
 
 
-def roster(
-    fleet: FleetOption = _DEFAULT,
-) -> None:
+def roster(fleet: FleetOption = FLEET) -> None:
     """Show the members, edges, epoch and former members of a fleet, and check the signature of the roster."""
     from gossamer.agents.membership.changes import signed_roster
     from gossamer.agents.membership.fleet import Fleet
@@ -198,11 +176,12 @@ def _table(fleet: Fleet) -> None:
     console().print(table)
 
 
-def _change(path: Path, step: Callable[[Fleet], Fleet]) -> None:
-    from gossamer.agents.membership.changes import change
+def _change(path: Path, step: Callable[[Fleet, ModuleType], Fleet]) -> None:
+    """Publish the fleet that `step` makes of the draft of the next epoch, by functions of `membership.changes`."""
+    from gossamer.agents.membership import changes
     from gossamer.agents.membership.roster import roster_path
 
-    made, written = change(path, step)
+    made, written = changes.change(path, lambda draft: step(draft, changes))
     print(f"{path}: epoch {made.epoch}, {_count(made)}")
     if written:
         print(f"new certificates: {', '.join(map(str, written))}")

@@ -19,9 +19,19 @@ from rich.live import Live
 from rich.text import Text
 
 from gossamer.agents.host.hangup import Terminal
-from gossamer.cli.fleet_options import AgentSource, End, Every, LogLevel, Report, Source, level_of, seconds_of
+from gossamer.cli.fleet_options import (
+    AgentSource,
+    End,
+    Every,
+    LogLevel,
+    Report,
+    Sinks,
+    Source,
+    level_of,
+    seconds_of,
+)
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import MESSAGE_FAULTS, NO_FAULTS, FaultFlags, FleetFile, fault_options
+from gossamer.cli.options import MESSAGE_FAULTS, FaultFlags, FleetFile, grouped
 from gossamer.cli.output import console
 
 if TYPE_CHECKING:
@@ -44,10 +54,11 @@ METRICS_HOST: dict[str, object] = {
 MetricsHost = Annotated[str | None, typer.Option(**METRICS_HOST)]
 
 
-@fault_options(MESSAGE_FAULTS)
+@grouped(MESSAGE_FAULTS)
 def up(
     fleet: FleetFile,
     source: Source = None,
+    sink: Sinks = None,
     every: Every = None,
     store: Store = None,
     only: Annotated[
@@ -72,7 +83,8 @@ def up(
         bool,
         typer.Option("--dashboard", help="Also show the fleet in the browser, at the printed URL."),
     ] = False,
-    faults: FaultFlags = NO_FAULTS,
+    *,
+    faults: FaultFlags,
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C.
 
@@ -90,6 +102,7 @@ def up(
         only=only,
         restart=restart,
         source=source,
+        sinks=None if sink is None else tuple(sink),
         every=seconds_of("rounds.every", "--every", every),
         store=None if store is None else str(store.resolve()),
         metrics_port=metrics_port,
@@ -203,11 +216,12 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-@fault_options(MESSAGE_FAULTS)
+@grouped(MESSAGE_FAULTS)
 def agent(
     fleet: FleetFile,
     id_: Annotated[str, typer.Option("--id", help="The agent's number or name.")],
     source: AgentSource = None,
+    sink: Sinks = None,
     end: End = None,
     every: Every = None,
     store: Store = None,
@@ -227,7 +241,8 @@ def agent(
     rounds: Annotated[
         int, typer.Option(help="Stop after this many rounds, for example 1000; 0 runs until stopped.", min=0)
     ] = 0,
-    faults: FaultFlags = NO_FAULTS,
+    *,
+    faults: FaultFlags,
 ) -> None:
     """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.
 
@@ -242,6 +257,7 @@ def agent(
             id_,
             terminal=terminal,
             source=source,
+            sinks=None if sink is None else tuple(sink),
             end=end,
             every=every,
             store=None if store is None else str(store),
@@ -285,7 +301,8 @@ def _become_agent(
     definition = Fleet.read(fleet, load=True)
     me = definition.member(id_)
     definition.settings(me.id, fleet.parent, insecure=insecure)
-    definition.source(me.id, source, others["end"])
+    definition.source(me.id, source, others["end"], fleet.parent)
+    definition.publishers(me.id, others["sinks"], fleet.parent)
     options = Options(
         fleet=str(fleet),
         agent=id_,

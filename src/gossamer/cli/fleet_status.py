@@ -39,6 +39,7 @@ def status(
     from gossamer.agents.fleet.survey import survey
     from gossamer.agents.host.status import worst_first
     from gossamer.agents.membership.fleet import Fleet
+    from gossamer.agents.membership.planning import exposures
 
     definition = Fleet.read(fleet)
     addresses = None if metrics is None else [address.strip() for address in metrics.split(",")]
@@ -48,6 +49,8 @@ def status(
         print(json.dumps([_row(agent) for agent in agents], indent=2))
     else:
         console().print(fleet_table(definition.network or definition.fleet, agents))
+        for exposure in exposures(definition):
+            print(f"note: {exposure}")
     seen = [agent.state for agent in agents if agent.state != "unknown"]
     if not seen or any(state != "running" for state in seen):
         raise typer.Exit(1)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.formatting import compact, small, vector
+from gossamer.cli.tables import FittedTable
 
 if TYPE_CHECKING:
     from gossamer.agents.host.status import AgentStatus
@@ -25,39 +25,26 @@ def fleet_table(
     """Return the fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
     from gossamer.agents.fleet.survey import notes
 
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
-    )
-    table.add_column(
-        "agent", overflow="ellipsis", max_width=16
-    )  # this column shrinks if the screen is narrow
-    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
     coefficients = _coefficients(status)
     shown = list(status)
     if rows is not None and coefficients:
-        rows = max(rows - coefficients[-1].row_count - 3, 3)
+        rows = max(rows - len(coefficients[-1].rows) - 3, 3)
     if rows is not None and len(shown) > max(rows, 1):
         ordered = sorted(shown, key=lambda agent: (agent.state in _NO_TROUBLE, agent.member.id))
         shown = ordered[: max(rows - 1, 1)]
-    for agent in shown:
-        table.add_row(
-            Text(agent.member.name),
-            compact(agent.rounds),
-            compact(agent.samples),
-            vector(agent.estimate),
-            small(agent.standard_error[0] if agent.standard_error else None),
-            small(agent.distance),
-            compact(agent.sent + agent.received),
-            _losses(agent),
-            _state(agent),
-        )
+    headings = ("agent", "rounds", "samples", "estimate", "± s.e.", "state", "distance", "msgs", "lost")
+    table = FittedTable(
+        headings,
+        [_row(agent) for agent in shown],
+        [heading not in ("agent", "state") for heading in headings],
+        box=box.SIMPLE_HEAD,
+        most=None if rows is None else 1,  # where the table must fit on the screen
+    )
     parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
         parts.append(Text(f"... and {len(status) - len(shown)} more agents", style="dim"))
     parts += ["", *coefficients] if coefficients else []
-    cut = rows is not None  # where the table must fit on the screen
+    cut = rows is not None
     parts += [
         Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=cut)
         for agent in [agent for agent in status if agent.problem][:3]
@@ -66,7 +53,7 @@ def fleet_table(
     return Group(*parts)
 
 
-def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
+def _coefficients(status: Sequence[AgentStatus]) -> list[FittedTable]:
     """Return the model that a fleet learns, as estimated by its first agent, and how far the others differ."""
     models = [agent.details["coefficients"] for agent in status if agent.details.get("coefficients")]
     names: list[str] = models[0] if models else []
@@ -79,17 +66,14 @@ def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
     ]
     if not names or not known:
         return []
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
-    )
-    for heading in ("coefficient", "estimate", "± s.e.", "spread"):
-        table.add_column(heading, justify="left" if heading == "coefficient" else "right", no_wrap=True)
-    first = known[0]
+    first, rows = known[0], []
     for k, name in enumerate(names):
         values = [agent.estimate[k] for agent in known]
         spread = max(values) - min(values)  # type: ignore[type-var, operator]
-        table.add_row(Text(name), vector([first.estimate[k]]), small(first.standard_error[k]), small(spread))
-    return [table]
+        numbers = (vector([first.estimate[k]]), small(first.standard_error[k]), small(spread))
+        rows.append([Text(name), *map(Text, numbers)])
+    headings = ("coefficient", "estimate", "± s.e.", "spread")
+    return [FittedTable(headings, rows, [False, True, True, True], box=box.SIMPLE_HEAD)]
 
 
 def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
@@ -118,6 +102,23 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
     if seconds is not None:
         text.append(f"  {seconds:.0f} s", style="dim")
     return text
+
+
+def _row(agent: AgentStatus) -> list[Text]:
+    name = Text(agent.member.name)
+    name.truncate(16, overflow="ellipsis")
+    error = agent.standard_error[0] if agent.standard_error else None
+    return [
+        name,
+        Text(compact(agent.rounds)),
+        Text(compact(agent.samples)),
+        Text(vector(agent.estimate)),
+        Text(small(error)),
+        _state(agent),
+        Text(small(agent.distance)),
+        Text(compact(agent.sent + agent.received)),
+        _losses(agent),
+    ]
 
 
 def _state(agent: AgentStatus) -> Text:

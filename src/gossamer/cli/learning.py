@@ -6,83 +6,73 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.applications import Rivals
 from gossamer.cli.commands import refuse
 from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import plain, shown
-from gossamer.cli.options import AsJson, Csv, Graph, Loss, Plot, Rounds, Seed, Trials, Weights
-from gossamer.cli.output import Record, emit, few, present, save_plot, wide
+from gossamer.cli.options import Graph, Loss, OutputOptions, Rounds, Seed, Trials, Weights, grouped, option
+from gossamer.cli.output import Record, emit, few, wide
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 
 if TYPE_CHECKING:
     from gossamer.fitted import Summary
 
 
+@grouped()
 def learn(
     graph: Graph,
     family: Annotated[
         str,
-        typer.Option(
+        option(
+            "logistic, softmax, poisson, gamma or huber; with --data also least-squares or negative-binomial.",
             "--family",
             "-f",
-            help="logistic, softmax, poisson, gamma or huber; with --data also least-squares or negative-binomial.",
         ),
     ] = "logistic",
-    dimension: Annotated[
-        int, typer.Option(help="For simulated samples: number of covariates, for example 5.")
-    ] = 5,
-    intercept: Annotated[bool, typer.Option(help="Add an intercept, a covariate that is always 1.")] = True,
+    dimension: Annotated[int, option("For simulated samples: number of covariates, for example 5.")] = 5,
+    intercept: Annotated[bool, option("Add an intercept, a covariate that is always 1.")] = True,
     ridge: Annotated[
         str,
-        typer.Option(
-            help="Penalty: ridge/2 times the sum of squared parameters, for example 0.01; with --data also cv or gcv, "
+        option(
+            "Penalty: ridge/2 times the sum of squared parameters, for example 0.01; with --data also cv or gcv, "
             "which choose it by (generalized) cross-validation."
         ),
     ] = "0",
     lasso: Annotated[
         float,
-        typer.Option(
-            help="With --data: penalty of this times the sum of absolute parameters, for example 0.01."
-        ),
+        option("With --data: penalty of this times the sum of absolute parameters, for example 0.01."),
     ] = 0.0,
     robust: Annotated[
         bool,
-        typer.Option("--robust", help="With --data: compute z, p and intervals from robust standard errors."),
+        option("With --data: compute z, p and intervals from robust standard errors.", "--robust"),
     ] = False,
-    samples: Annotated[
-        int, typer.Option(help="Number of simulated samples per agent and round, for example 1.")
-    ] = 1,
+    samples: Annotated[int, option("Number of simulated samples per agent and round, for example 1.")] = 1,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="CSV file with a header row: fit its rows, which stay with their agents, instead of simulated samples."
+        option(
+            "CSV file with a header row: fit its rows, which stay with their agents, instead of simulated samples."
         ),
     ] = None,
-    target: Annotated[str, typer.Option(help="The CSV column with the labels.")] = "y",
+    target: Annotated[str, option("The CSV column with the labels.")] = "y",
     split: Annotated[
-        str, typer.Option(help="Which agent holds which rows: contiguous, random, sorted or by:COLUMN.")
+        str, option("Which agent holds which rows: contiguous, random, sorted or by:COLUMN.")
     ] = "contiguous",
     methods: Annotated[
-        str, typer.Option("--methods", "-m", help="Forms of anytime-sda, separated by spaces.")
+        str, option("Forms of anytime-sda, separated by spaces.", "--methods", "-m")
     ] = "anytime-sda anytime-sda:acceleration=local",
     rivals: Rivals = True,
     tune: Annotated[
         bool,
-        typer.Option(
-            "--tune", help="Also run the other methods with the best step of a grid, which takes longer."
-        ),
+        option("Also run the other methods with the best step of a grid, which takes longer.", "--tune"),
     ] = False,
     rounds: Rounds = "100,300,1000",
     trials: Trials = 20,
     loss: Loss = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    as_json: AsJson = False,
-    csv: Csv = None,
-    plot: Plot = None,
+    *,
+    output: OutputOptions,
 ) -> None:
     """Fit one model at every agent to the samples of all agents; compare with stochastic gradients."""
     network = parse_network(graph, weights, seed)
@@ -97,7 +87,7 @@ def learn(
         if rule:
             chosen = rows.ridge_path(rule, seed=seed).best
             rows = read_rows(network, data, target=target, split=split, ridge=chosen, **options)
-        _fit(rows, rivals, max(parse_horizons(rounds)), robust, as_json, csv, plot)
+        _fit(rows, rivals, max(parse_horizons(rounds)), robust, output)
         return
     refuse("target split lasso robust", "without --data")
     problem = gs.LikelihoodEstimation.random(
@@ -112,11 +102,8 @@ def learn(
         others = [*(kind(step) for kind in kinds for step in steps), gs.applications.Alone()]
         runs.extend(problem.simulate(others, horizons, trials, seed))
     lossy = "" if loss is None else f", ours losing {loss} of all messages"
-    present(
+    output.present(
         runs,
-        as_json=as_json,
-        csv=csv,
-        plot=plot,
         title=(
             f"{family}, {problem.size} parameters, on {network.name}{lossy}: error after T rounds, as a multiple of a "
             "center's"
@@ -146,16 +133,10 @@ def _table(records: Sequence[Record]) -> list[Record]:
 
 
 def _fit(
-    problem: gs.LikelihoodEstimation,
-    rivals: bool,
-    rounds: int,
-    robust: bool,
-    as_json: bool,
-    csv: Path | None,
-    plot: Path | None,
+    problem: gs.LikelihoodEstimation, rivals: bool, rounds: int, robust: bool, output: OutputOptions
 ) -> None:
     """Fit the rows of all agents; show what each method reached, every parameter with its accuracy, and the fit."""
-    from gossamer.applications.likelihood.at_rest import RIVALS
+    from gossamer.applications.likelihood.stored_rows import RIVALS
 
     every = RIVALS if rivals and problem.differentiable else RIVALS[:1]
     fits = problem.compare_fits(every, rounds)
@@ -169,11 +150,9 @@ def _fit(
         else {**row, **dict.fromkeys(f"agent_0_{k}" for k in best), **dict.fromkeys(extra)}
         for row in fits.records()
     ]
-    emit(
+    output.emit(
         records,
         title=f"{problem.family.name} on {problem.network.name}: largest difference from the fit in one place",
-        as_json=as_json,
-        csv=csv,
         notes=fits.notes,
         columns=list(fits.shown[:-1]),
         headings={
@@ -182,7 +161,7 @@ def _fit(
             "bytes_to_target": "bytes to 1e-6",
         },
     )
-    if not as_json:
+    if not output.as_json:
         emit(
             summary.records(),
             title=f"Parameters of agent 0 after {int(newton.rounds[-1])} rounds of Newton's method",
@@ -201,8 +180,7 @@ def _fit(
                 ),
             ],
         )
-    if plot is not None:
-        save_plot(fits.plot, plot, as_json)
+    output.draw(fits.plot)
 
 
 def _figures(summary: Summary) -> Record:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import glob
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
-from gossamer.cli.output import drawable, writable
+from gossamer.cli.output import Record, drawable, emit, playable, save_plot, writable
+
+if TYPE_CHECKING:
+    from gossamer.results import Result
 
 # A copy of the names in `gossamer.networks.reading`, which would load NetworkX for a help page; tests compare them.
 EXAMPLES = (
@@ -49,6 +51,11 @@ def files(incomplete: str, suffix: str = "") -> list[str]:
     return sorted(f"{path}/" if path.is_dir() else f"{path}" for path in paths)
 
 
+def option(text: str, *flags: str, group: str | None = None, **more: Any) -> Any:
+    """An option with this help, optionally in a group of the help page."""
+    return typer.Option(*flags, help=text, rich_help_panel=group, **more)
+
+
 Graph = Annotated[
     str,
     typer.Argument(
@@ -62,133 +69,108 @@ Graphs = Annotated[
 ]
 Weights = Annotated[
     str,
-    typer.Option(
-        help="Gossip weights: metropolis, laplacian, max-degree, best-constant, or file for the weights in the file."
+    option(
+        "Gossip weights: metropolis, laplacian, max-degree, best-constant, or file for the weights in the file."
     ),
 ]
 MethodName = Annotated[
     str,
-    typer.Option(
+    option(
+        "Method, such as sda or anytime-sda:smoothing=20, or your own: my_file.py:MyMethod:step_size=0.3,power=2.",
         "--method",
         "-m",
-        help="Method, such as sda or anytime-sda:smoothing=20, or your own: my_file.py:MyMethod:step_size=0.3,power=2.",
         autocompletion=methods,
     ),
 ]
 MethodNames = Annotated[
     str,
-    typer.Option(
+    option(
+        "Methods separated by spaces, or all: sda anytime-sda:smoothing=20 my_file.py:MyMethod:power=2.",
         "--methods",
         "-m",
-        help="Methods separated by spaces, or all: sda anytime-sda:smoothing=20 my_file.py:MyMethod:power=2.",
         autocompletion=methods,
     ),
 ]
 Rounds = Annotated[
     str,
-    typer.Option(
-        "--rounds", "-T", help="Number of rounds: 1500, or several, 100,200,400, or a range, 10:1000."
-    ),
+    option("Number of rounds: 1500, or several, 100,200,400, or a range, 10:1000.", "--rounds", "-T"),
 ]
-Trials = Annotated[int, typer.Option(help="Number of independent trials, for example 100.")]
+Trials = Annotated[int, option("Number of independent trials, for example 100.")]
 ClusterTrials = Annotated[
     int | None,
-    typer.Option("--trials", help="Number of independent trials: 100 by default, 1 with --cluster."),
+    option("Number of independent trials: 100 by default, 1 with --cluster.", "--trials"),
 ]
-Spread = Annotated[
-    float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].", rich_help_panel=_STREAMS)
-]
-Std = Annotated[
-    float | None,
-    typer.Option(
-        help="Standard deviation of every observation, for example 0.5; 1 by default.",
-        rich_help_panel=_STREAMS,
-    ),
-]
-Means = Annotated[
-    str,
-    typer.Option(
-        help="Means: uniform (drawn from [0, SPREAD]), ramp (evenly spaced there) or one (0 for all but agent 0).",
-        rich_help_panel=_STREAMS,
-    ),
-]
-Noise = Annotated[
-    str,
-    typer.Option(
-        help="Distribution of the noise: gaussian, student-t, uniform, or bernoulli (means from 0 to 1).",
-        rich_help_panel=_STREAMS,
-    ),
-]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        help="CSV file of recorded samples, one column per agent, instead of Gaussian streams.",
-        rich_help_panel=_STREAMS,
-    ),
-]
-Seed = Annotated[int, typer.Option(help="Seed for graphs, means and observations.")]
-Backend = Annotated[
-    str, typer.Option(help="Where the work is done: threads, processes or dask.", rich_help_panel=_WORKERS)
-]
+Seed = Annotated[int, option("Seed for graphs, means and observations.")]
+
+Backend = Annotated[str, option("Where the work is done: threads, processes or dask.", group=_WORKERS)]
 Workers = Annotated[
-    int | None,
-    typer.Option(help="Number of workers, for example 4; by default one per core.", rich_help_panel=_WORKERS),
+    int | None, option("Number of workers, for example 4; by default one per core.", group=_WORKERS)
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
-        help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786; a local one by default.",
-        rich_help_panel=_WORKERS,
+    option(
+        "Address of a Dask scheduler, such as tcp://10.0.0.1:8786; a local one by default.", group=_WORKERS
     ),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=_OUTPUT)
+Cluster = Annotated[
+    bool,
+    option(
+        "Spread the agents over the ranks of mpiexec; GRAPH is a name or a folder of parts.",
+        "--cluster",
+        group=_WORKERS,
+    ),
 ]
+Checkpoint = Annotated[
+    Path | None,
+    option(
+        "With --cluster: folder in which the state is saved, and from which it is resumed.", group=_WORKERS
+    ),
+]
+Every = Annotated[int, option("Number of rounds between two checkpoints, for example 500.", group=_WORKERS)]
+
+AsJson = Annotated[bool, option("Print JSON instead of a table.", "--json", group=_OUTPUT)]
 Csv = Annotated[
-    Path | None,
-    typer.Option(
-        "--csv", help="Also write the table to this CSV file.", callback=writable, rich_help_panel=_OUTPUT
-    ),
+    Path | None, option("Also write the table to this CSV file.", "--csv", group=_OUTPUT, callback=writable)
 ]
-Plot = Annotated[
+Animate = Annotated[
     Path | None,
-    typer.Option(
-        "--plot",
-        help="Also write a plot to this file: PNG, PDF or SVG, by its extension.",
-        callback=drawable,
-        rich_help_panel=_OUTPUT,
+    option(
+        "Also write an animation of the first trial to this file: a page (.html) or a video (.gif, .mp4).",
+        group=_OUTPUT,
+        callback=playable,
     ),
 ]
 
 FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
+FleetOption = Annotated[Path, option("The fleet's file.", "--fleet", "-f")]
+FLEET = Path("fleet/fleet.toml")
+"""The default of these two."""
+AgentName = Annotated[str, typer.Argument(help="The agent's name or number.")]
 
 Loss = Annotated[
     str | None,
-    typer.Option(
-        help="Probability that a message is lost, such as 0.3, or for some rounds, 0.3@200-1200.",
-        rich_help_panel=_FAULTS,
+    option(
+        "Probability that a message is lost, such as 0.3, or for some rounds, 0.3@200-1200.", group=_FAULTS
     ),
 ]
 
 
 def _repeated(form: str, text: str) -> object:
     """An option that may be given several times."""
-    option = typer.Option(help=f"{text}; repeat for more.", metavar=form, rich_help_panel=_FAULTS)
-    return Annotated[list[str] | None, option]
+    return Annotated[list[str] | None, option(f"{text}; repeat for more.", group=_FAULTS, metavar=form)]
 
 
 FAULTS: dict[str, object] = {
     "loss": Loss,
     "burst": Annotated[
         str | None,
-        typer.Option(
-            help="Bursts of loss, MEAN_LENGTH,FRACTION[,both], such as 10,0.17 (rounds, share of time).",
-            rich_help_panel=_FAULTS,
+        option(
+            "Bursts of loss, MEAN_LENGTH,FRACTION[,both], such as 10,0.17 (rounds, share of time).",
+            group=_FAULTS,
         ),
     ],
     "delay": Annotated[
-        str | None,
-        typer.Option(help="Delayed messages, ROUNDS,PROBABILITY, such as 2,0.1.", rich_help_panel=_FAULTS),
+        str | None, option("Delayed messages, ROUNDS,PROBABILITY, such as 2,0.1.", group=_FAULTS)
     ],
     "crash": _repeated("AGENT@ROUND", "An agent crashes, such as 17@500"),
     "restart": _repeated("AGENT@ROUND", "A crashed agent restarts, such as 17@800"),
@@ -203,47 +185,103 @@ MESSAGE_FAULTS = ("loss", "burst", "delay", "partition")
 FaultFlags = Mapping[str, str | list[str] | None]
 """The texts given for each kind of fault."""
 
-NO_FAULTS: FaultFlags = MappingProxyType({})
+
+class ProblemOptions(NamedTuple):
+    """What the agents observe, the weights of their network, and the seed of all."""
+
+    spread: Annotated[float, option("Means are drawn uniformly from [0, SPREAD].", group=_STREAMS)] = 10.0
+    std: Annotated[
+        float | None,
+        option("Standard deviation of every observation, for example 0.5; 1 by default.", group=_STREAMS),
+    ] = None
+    means: Annotated[
+        str,
+        option(
+            "Means: uniform (drawn from [0, SPREAD]), ramp (evenly spaced there) or one (0 for all but agent 0).",
+            group=_STREAMS,
+        ),
+    ] = "uniform"
+    noise: Annotated[
+        str,
+        option(
+            "Distribution of the noise: gaussian, student-t, uniform, or bernoulli (means from 0 to 1).",
+            group=_STREAMS,
+        ),
+    ] = "gaussian"
+    data: Annotated[
+        Path | None,
+        option(
+            "CSV file of recorded samples, one column per agent, instead of Gaussian streams.", group=_STREAMS
+        ),
+    ] = None
+    weights: Weights = "metropolis"
+    seed: Seed = 0
 
 
-def fault_options(kinds: Iterable[str]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command: its parameter `faults` becomes one option for each of these kinds of faults."""
-    names = tuple(kinds)
+class OutputOptions(NamedTuple):
+    """Where a result goes."""
+
+    as_json: AsJson = False
+    csv: Csv = None
+    plot: Annotated[
+        Path | None,
+        option(
+            "Also write a plot to this file: PNG, PDF or SVG, by its extension.",
+            "--plot",
+            group=_OUTPUT,
+            callback=drawable,
+        ),
+    ] = None
+
+    def emit(self, records: Sequence[Record], **how: Any) -> None:
+        """Show records, and write them to a file if requested, as `output.emit` does."""
+        emit(records, as_json=self.as_json, csv=self.csv, **how)
+
+    def present(self, result: Result, records: Sequence[Record] | None = None, **how: Any) -> None:
+        """Show a result with the notes of its rows, and plot it if requested."""
+        records = result.records() if records is None else records
+        self.emit(records, **{"notes": result.notes, **how})
+        self.draw(result.plot)
+
+    def draw(self, draw: Callable[[], object]) -> None:
+        """Save the figure that `draw` creates, if a plot is requested."""
+        if self.plot is not None:
+            save_plot(draw, self.plot, self.as_json)
+
+
+def grouped(kinds: Iterable[str] = FAULTS) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: a parameter that is a group of options, a NamedTuple, becomes these options.
+
+    The parameter `faults`, a dictionary, becomes one option for each of these kinds of faults.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def run(**given: object) -> None:
-            faults = {kind: given.pop(kind) for kind in names}
-            command(**given, faults=faults)
-
         signature = inspect.signature(command, eval_str=True)  # Typer reads what is inside Annotated
         parameters: list[inspect.Parameter] = []
-        for parameter in signature.parameters.values():
-            of_kinds = [parameter.replace(name=k, default=None, annotation=FAULTS[k]) for k in names]
-            parameters += of_kinds if parameter.name == "faults" else [parameter]
+        groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
+        for name, parameter in signature.parameters.items():
+            group = parameter.annotation
+            if name == "faults":
+                group, options, defaults = dict, {kind: FAULTS[kind] for kind in kinds}, dict.fromkeys(kinds)
+            elif isinstance(group, type) and issubclass(group, tuple):
+                options, defaults = get_type_hints(group, include_extras=True), group._field_defaults  # type: ignore[attr-defined]
+            else:
+                parameters.append(parameter)
+                continue
+            groups[name] = (group, list(options))
+            parameters += [
+                parameter.replace(name=option, default=defaults[option], annotation=annotation)
+                for option, annotation in options.items()
+            ]
+
+        @wraps(command)
+        def run(**given: object) -> None:
+            for name, (group, options) in groups.items():
+                given[name] = group(**{option: given.pop(option) for option in options})
+            command(**given)
+
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return decorate
-
-
-Cluster = Annotated[
-    bool,
-    typer.Option(
-        "--cluster",
-        help="Spread the agents over the ranks of mpiexec; GRAPH is a name or a folder of parts.",
-        rich_help_panel=_WORKERS,
-    ),
-]
-Checkpoint = Annotated[
-    Path | None,
-    typer.Option(
-        help="With --cluster: folder in which the state is saved, and from which it is resumed.",
-        rich_help_panel=_WORKERS,
-    ),
-]
-Every = Annotated[
-    int,
-    typer.Option(help="Number of rounds between two checkpoints, for example 500.", rich_help_panel=_WORKERS),
-]

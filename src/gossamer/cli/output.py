@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.formatting import plain, shown
+from gossamer.cli.tables import FittedTable
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from rich.progress import TextColumn
 
-    from gossamer.results import Result
-
 Record = Mapping[str, Any]
+
+NORMAL_95 = 1.96
+"""Half the width of a 95% interval, in standard errors."""
 
 FORWARDED = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 """Environment variables that Open MPI's or MPICH's mpiexec sets."""
@@ -81,25 +82,6 @@ def emit(
         written(csv, as_json)
 
 
-def present(
-    result: Result,
-    *,
-    as_json: bool = False,
-    csv: Path | None = None,
-    plot: Path | None = None,
-    notes: Sequence[str] | None = None,
-    records: Sequence[Record] | None = None,
-    **how: Any,
-) -> None:
-    """Show a result with `emit`, which receives `how`, and the notes of its rows; plot it to `plot` if given."""
-    records = result.records() if records is None else records
-    if notes is None:
-        notes = result.notes
-    emit(records, as_json=as_json, csv=csv, notes=notes, **how)
-    if plot is not None:
-        save_plot(result.plot, plot, as_json)
-
-
 def save_plot(draw: Callable[[], object], path: Path, as_json: bool) -> None:
     """Write the figure that `draw` creates, and confirm it."""
     from matplotlib import pyplot as plt
@@ -144,18 +126,24 @@ def _show(
     out = screen()
     if title:
         out.print(Text(title, style="bold"))
-    table = Table(header_style="bold", box=None, pad_edge=False, show_header=headings != {})
     keys = list(columns or (records[0] if records else []))
-    for key in keys:
-        numeric = all(isinstance(plain(record[key]), int | float | None) for record in records)
-        heading = (headings or {}).get(key, key.replace("_", " "))
-        table.add_column(Text(heading), justify="right" if numeric else "left", no_wrap=True)
-    for record in records:
-        table.add_row(*(Text(shown(record[key])) for key in keys))
     if keys:
-        out.print(table)
+        numeric = [
+            all(isinstance(plain(record[key]), int | float | None) for record in records) for key in keys
+        ]
+        names = [(headings or {}).get(key, key.replace("_", " ")) for key in keys]
+        rows = [[Text(_shown(record, key)) for key in keys] for record in records]
+        out.print(FittedTable(names, rows, numeric, header=headings != {}))
     for note in notes:
         out.print(Text(note, style="dim"))
+
+
+def _shown(record: Record, key: str) -> str:
+    """Return a cell as text; a simulated multiple of a limit with its 95% interval."""
+    value, error, limit = record[key], plain(record.get("stderr")), plain(record.get("centralized_limit"))
+    if key == "over_limit" and isinstance(error, float) and isinstance(limit, float) and limit:
+        return f"{shown(value)} ± {shown(NORMAL_95 * error / limit)}"
+    return shown(value)
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:
@@ -167,7 +155,7 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
 
 
 def _cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula, whatever file or name its text came from."""
+    """Return a cell that no spreadsheet interprets as a formula, wherever its text came from."""
     formula = isinstance(value, str) and len(value) > 1 and value[0] in "=+-@\t\r"
     return f"'{value}" if formula else value
 
@@ -185,6 +173,13 @@ def drawable(path: Path | None) -> Path | None:
     """Refuse a plot in an unsupported format, before any work is done for it."""
     if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidInput(f"a plot's file name must end in .png, .pdf or .svg, got {path}")
+    return writable(path)
+
+
+def playable(path: Path | None) -> Path | None:
+    """Refuse an animation in an unsupported format, before any work is done for it."""
+    if path is not None and path.suffix.lower() not in (".html", ".gif", ".mp4"):
+        raise InvalidInput(f"an animation's file name must end in .html, .gif or .mp4, got {path}")
     return writable(path)
 
 

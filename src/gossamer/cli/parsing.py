@@ -15,20 +15,7 @@ from gossamer.errors import InvalidInput
 if TYPE_CHECKING:
     import numpy as np
 
-
-def parse_problem(
-    graph: str,
-    weights: str,
-    spread: float,
-    std: float | None,
-    seed: int,
-    data: Path | None,
-    means: str = "uniform",
-    noise: str = "gaussian",
-) -> tuple[gs.Network | gs.ChangingNetwork, gs.Observations]:
-    """Return the network and the observations that a command's options describe."""
-    network = parse_any_network(graph, weights, seed)
-    return network, parse_observations(network, spread, std, seed, data, means, noise)
+    from gossamer.cli.options import ProblemOptions
 
 
 def parse_network(text: str, weights: str, seed: int) -> gs.Network:
@@ -87,15 +74,7 @@ def _value(text: str) -> object:
         return text
 
 
-def parse_observations(
-    network: gs.Network | gs.ChangingNetwork,
-    spread: float,
-    std: float | None,
-    seed: int,
-    data: Path | None,
-    means: str = "uniform",
-    noise: str = "gaussian",
-) -> gs.Observations:
+def parse_observations(network: gs.Network | gs.ChangingNetwork, given: ProblemOptions) -> gs.Observations:
     """Return streams by the names in `observations/named.py`, or recorded samples from a CSV file, one column per
     agent.
 
@@ -103,17 +82,17 @@ def parse_observations(
     """
     from gossamer.observations.named import named_streams
 
-    if data is not None:
+    if given.data is not None:
         refuse("spread std means noise", "with --data, whose samples have their own means and deviations")
-        heading, samples = read_numbers(data)
+        heading, samples = read_numbers(given.data)
         names = [str(label) for label in network.labels]
         if heading is not None and sorted(heading) == sorted(names):
             samples = samples[:, [heading.index(name) for name in names]]
         return gs.Empirical(samples.T)
-    if noise == "bernoulli":
+    if given.noise == "bernoulli":
         refuse("std", "with this noise, whose deviations follow from the means")
-    std = 1.0 if std is None else std
-    return named_streams(network.agents, spread, std, seed, means=means, noise=noise)
+    std = 1.0 if given.std is None else given.std
+    return named_streams(network.agents, given.spread, std, given.seed, means=given.means, noise=given.noise)
 
 
 def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:
@@ -146,16 +125,23 @@ def _numeric(row: list[str]) -> bool:
 
 
 def parse_horizons(text: str) -> list[int]:
-    """`1500`, `100,200,400`, or `10:1000` (about 40 horizons from 10 to 1000, evenly spread on a log scale)."""
+    """`1500`, `100,200,400`, or `10:1000` (about 40 horizons from 10 to 1000, evenly spread on a log scale).
+
+    Both may be mixed, as in `10:1000,150`.
+    """
     import numpy as np
 
     try:
-        if ":" in text:
-            low, high = (int(part) for part in text.split(":"))
-            if not 1 <= low <= high:
+        horizons: list[int] = []
+        for part in text.split(","):
+            low, *high = (int(end) for end in part.split(":"))
+            if not high:
+                horizons.append(low)
+            elif len(high) > 1 or not 1 <= low <= high[0]:
                 raise ValueError
-            return sorted({round(t) for t in np.geomspace(low, high, 40)})
-        return [int(part) for part in text.split(",")]
+            else:
+                horizons += {round(t) for t in np.geomspace(low, high[0], 40)}
+        return sorted(set(horizons)) if ":" in text else horizons
     except ValueError:
         raise InvalidInput(
             parameter="rounds", required="given as 1500, as 100,200,400 or as a range 10:1000", got=repr(text)

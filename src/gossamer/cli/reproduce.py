@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.cli.options import Address, Backend, Workers
+from gossamer.cli.options import Address, Backend, Workers, option
 from gossamer.cli.output import console, task_text
 from gossamer.errors import InvalidInput
 
@@ -26,40 +25,30 @@ COLORS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "r
 def reproduce(
     figure: Annotated[
         list[str] | None,
-        typer.Option(
-            "--figure", "-f", help="Only this figure (repeat for more); all by default.", metavar="NUMBER"
-        ),
+        option("Only this figure (repeat for more); all by default.", "--figure", "-f", metavar="NUMBER"),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use smaller networks and fewer runs, which takes seconds.")
+        bool, option("Use smaller networks and fewer runs, which takes seconds.", "--quick")
     ] = False,
     agents: Annotated[
         int | None,
-        typer.Option(help="Number of agents in all figures except 5, a square number such as 100."),
+        option("Number of agents in all figures except 5, a square number such as 100."),
     ] = None,
-    trials: Annotated[
-        int | None, typer.Option(help="Number of simulated runs per point, for example 100.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed for means, random graph and noise.")] = None,
+    trials: Annotated[int | None, option("Number of simulated runs per point, for example 100.")] = None,
+    seed: Annotated[int | None, option("Seed for means, random graph and noise.")] = None,
     draws: Annotated[
         int | None,
-        typer.Option(
-            help="Number of draws of means and graphs for the intervals of the claims, for example 200."
-        ),
+        option("Number of draws of means and graphs for the intervals of the claims, for example 200."),
     ] = None,
-    spread: Annotated[
-        float | None, typer.Option(help="Means of Figure 2 are uniform on [0, SPREAD].")
-    ] = None,
-    small_spread: Annotated[float | None, typer.Option(help="The same for Figures 3 and 4.")] = None,
+    spread: Annotated[float | None, option("Means of Figure 2 are uniform on [0, SPREAD].")] = None,
+    small_spread: Annotated[float | None, option("The same for Figures 3 and 4.")] = None,
     stages: Annotated[
-        str | None, typer.Option(help="Stages K of D-MASG, such as 3,4,5; they set T in Figure 2.")
+        str | None, option("Stages K of D-MASG, such as 3,4,5; they set T in Figure 2.")
     ] = None,
-    large: Annotated[str | None, typer.Option(help="Accuracies of Figure 3, such as 0.015,0.01.")] = None,
-    small: Annotated[str | None, typer.Option(help="Accuracies of Figure 4.")] = None,
-    star_agents: Annotated[
-        str | None, typer.Option(help="Sizes of the stars in Figure 5, such as 148,190.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all results.")] = Path("results/paper"),
+    large: Annotated[str | None, option("Accuracies of Figure 3, such as 0.015,0.01.")] = None,
+    small: Annotated[str | None, option("Accuracies of Figure 4.")] = None,
+    star_agents: Annotated[str | None, option("Sizes of the stars in Figure 5, such as 148,190.")] = None,
+    out: Annotated[Path, option("Folder for all results.", "--out", "-o")] = Path("results/paper"),
     backend: Backend = "threads",
     workers: Workers = None,
     address: Address = None,
@@ -116,6 +105,7 @@ class Bars:
             task_text(), BarColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
         )  # fmt: skip
+        self._console = console
         self._progress = Progress(*columns, console=console, transient=True)
         self._task = self._progress.add_task("pieces", total=None)
         self.ready = self.total = 0
@@ -138,6 +128,8 @@ class Bars:
 
     def stage(self, text: str) -> None:
         self._progress.update(self._task, description=text)
+        if not self._console.is_terminal:  # where no bar is shown, a line for each figure
+            self._console.print(Text(text), soft_wrap=True)
 
 
 def _show(result: Reproduction) -> None:

@@ -6,19 +6,19 @@ import time
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
+from gossamer.cli.options import option
 from gossamer.cli.output import console, task_text
 
 
 def warmup(
     jobs: Annotated[
-        int | None, typer.Option(help="Number of tasks at a time, for example 2; one per core by default.")
+        int | None, option("Number of tasks at a time, for example 2; one per core by default.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Check again, even if everything seems to be compiled.")
+        bool, option("Check again, even if everything seems to be compiled.", "--force")
     ] = False,
 ) -> None:
     """Compile everything ahead of time, on all cores.
