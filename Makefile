@@ -10,6 +10,7 @@
 #   make chaos       disturb a fleet for 15 minutes (docs/reliability.md)
 #   make dist        build an sdist, a compiled and a pure wheel in dist/
 #   make chromium    install a browser for the tests of the dashboard, if there is none
+#   make mosquitto   install an MQTT broker for the tests of sources and sinks, if there is none
 #   make prometheus  unpack Prometheus for the tests of its files, if there is none
 #   make clean       delete .venv and everything else that these targets create
 #   make help        show this text
@@ -21,10 +22,13 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 INSTALL := $(BIN)/python -m pip install --no-compile --disable-pip-version-check -c constraints.txt
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
-# One worker more than a small machine has cores: tests of fleets and pages wait for others most of the time.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
+# Two workers more than a small machine has cores: tests of fleets and pages wait for others most of the time.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
 
-.PHONY: setup run test quick lint docs bench chaos dist chromium prometheus clean help
+# Without bytecode on disk every process would compile a thousand modules again, which takes seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup run test quick lint docs bench chaos dist chromium mosquitto prometheus clean help
 .DEFAULT_GOAL := setup
 
 help:
@@ -54,7 +58,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch .venv/.compiled $(wildcard src/gossamer/agents/round/*.so)
 
 run: setup
-	$(BIN)/gossamer reproduce --out results/paper
+	$(BIN)/gossamer reproduce --backend processes --out results/paper
 	@echo "See it move: $(BIN)/gossamer dashboard --open"
 
 lint: .venv/.compiled
@@ -72,7 +76,7 @@ docs: setup
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -n -j 2 docs docs/_build/html
 
 test:
-	$(MAKE) -j 3 lint docs chromium prometheus
+	$(MAKE) -j 3 lint docs chromium mosquitto prometheus
 	$(PYTEST)
 
 # The dashboard is tested in a real browser; without one those tests are skipped, and say so.
@@ -81,6 +85,13 @@ chromium:
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y chromium; } >/dev/null 2>&1; } \
 	|| echo "No Chromium: tests in the browser will be skipped. On Debian or Ubuntu: apt-get install chromium"
+
+# Sources and sinks of MQTT are tested with a real broker; without one those tests are skipped, and say so.
+mosquitto:
+	@command -v mosquitto >/dev/null || test -x /usr/sbin/mosquitto \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y mosquitto mosquitto-clients; } >/dev/null 2>&1; } \
+	|| echo "No Mosquitto: tests with a broker will be skipped. On Debian or Ubuntu: apt-get install mosquitto"
 
 # The files for Prometheus are tested with a real one: its Debian package is unpacked, not installed, so no service starts.
 prometheus: $(STAMP)

@@ -6,7 +6,8 @@
 Ten agents on a cycle see one row each per round. River's logistic regression sees all rows in one place, one at a time,
 standardized, with the step of its SGD that is best in hindsight. A row's loss is taken before it is used; entries are
 means over the rows of windows, each named after the number of rounds between the flip and its start.
-`ideal` is the loss of the true model.
+`ideal` is the loss of the true model. The second table has the same losses minus those of River's best step in each
+window, stream by stream, so that the common luck of the labels cancels: negative means better than River.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import numpy as np
 import gossamer as gs
 
 AGENTS, FLIP, AFTER, DIMENSION = 10, 600, 600, 3
-STEPS = (0.003, 0.01, 0.03, 0.1, 0.3)
-HALF_LIVES = (25, 50, 100, 200)
+STEPS = (0.003, 0.01, 0.02, 0.03, 0.1, 0.3)
+HALF_LIVES = (25, 35, 50, 100, 200)
 WINDOWS = ((-200, 0), (0, 100), (100, 200), (200, 400), (400, 600))
 
 
@@ -72,21 +73,27 @@ def main() -> None:
     runs = {f"ours, half-life {h}": [ours(x, y, h) for x, y, _ in data] for h in HALF_LIVES}
     runs |= {f"River, step {s:g}": [river(x, y, s) for x, y, _ in data] for s in STEPS}
     runs["ideal"] = [least for *_, least in data]
-    heads = [f"{first} to {last}" for first, last in WINDOWS]
-    print("| rounds after the flip |", " | ".join(heads), "|")
-    print("|---" * (1 + len(heads)) + "|")
-    for name, losses in runs.items():
-        cells = []
-        for first, last in WINDOWS:
-            part = np.array(losses)[:, FLIP + first : FLIP + last]
-            rounds = np.isfinite(part)
-            each = [
-                np.mean(row[known]) if known.any() else np.nan
-                for row, known in zip(part, rounds, strict=True)
-            ]
-            error = np.nanstd(each) / np.sqrt(max(np.isfinite(each).sum() - 1, 1))
-            published = "" if rounds.all() else f" ({rounds.mean():.0%} of rounds)"
-            cells.append(f"{np.nanmean(each):.3f} ± {error:.3f}{published}" if rounds.any() else "-")
+    means = {name: windows(np.array(losses)) for name, losses in runs.items()}
+    table("rounds after the flip", means)
+    rivals = np.array([means[name] for name in means if name.startswith("River")])
+    best = rivals[rivals.mean(axis=1).argmin(axis=0), :, np.arange(len(WINDOWS))].T
+    print()
+    table("minus River's best step", {name: mean - best for name, mean in means.items() if "ours" in name})
+
+
+def windows(losses: np.ndarray) -> np.ndarray:
+    """(seeds, windows) the mean loss in each window of losses (seeds, rounds)."""
+    parts = [losses[:, FLIP + first : FLIP + last] for first, last in WINDOWS]
+    return np.stack([np.nanmean(part, axis=1) for part in parts], axis=1)
+
+
+def table(title: str, means: dict[str, np.ndarray]) -> None:
+    """Print the mean over seeds with its standard error."""
+    print(f"| {title} |", " | ".join(f"{first} to {last}" for first, last in WINDOWS), "|")
+    print("|---" * (1 + len(WINDOWS)) + "|")
+    for name, mean in means.items():
+        errors = mean.std(axis=0) / np.sqrt(max(len(mean) - 1, 1))
+        cells = [f"{value:.4f} ± {error:.4f}" for value, error in zip(mean.mean(axis=0), errors, strict=True)]
         print(f"| {name} |", " | ".join(cells), "|")
 
 

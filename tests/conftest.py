@@ -28,7 +28,16 @@ def pytest_configure() -> None:
                 )
 
 
-LONG = ("test_warmup.py", "test_packaging.py", "test_cluster.py", "test_fleet_tutorial.py", "test_figures.py")
+LONG = (
+    *("test_warmup.py", "test_packaging.py", "test_cluster.py", "test_fleet_tutorial.py", "test_figures.py"),
+    *(
+        "test_second_agent.py",
+        "test_changes_live.py",
+        "test_behind_nat.py",
+        "test_deploy.py",
+        "test_live_fleet.py",
+    ),
+)
 """Test modules that take longest: they start first, so that no worker is left with one at the end."""
 
 

@@ -38,6 +38,7 @@ def outside_cli() -> Iterator[tuple[str, ast.Module]]:
     return ((path, tree) for path, tree in modules().items() if not path.startswith("cli/"))
 
 
+@pytest.mark.slow
 def test_a_class_name_has_one_owner():
     owners = defaultdict(list)
     for path, tree in modules().items():
@@ -47,6 +48,7 @@ def test_a_class_name_has_one_owner():
     assert {name for name, paths in owners.items() if len(paths) > 1} == set()
 
 
+@pytest.mark.slow
 def test_functions_take_few_positional_parameters():
     """Public functions of the command line are exempt: their parameters are the flags."""
     found = set()
@@ -89,6 +91,7 @@ def test_tests_mirror_the_source_tree():
     assert found == set()
 
 
+@pytest.mark.slow
 def test_test_modules_share_through_support_alone():
     found = set()
     for path in TESTS.rglob("*.py"):
@@ -100,6 +103,7 @@ def test_test_modules_share_through_support_alone():
     assert found == set()
 
 
+@pytest.mark.slow
 def test_private_names_stay_in_their_package():
     """`_name` may be imported by a module of the same folder, and a private module by its folder alone."""
     found = set()
@@ -117,6 +121,7 @@ def test_private_names_stay_in_their_package():
     assert found == set()
 
 
+@pytest.mark.slow
 def test_flags_are_named_in_the_command_line_alone():
     """Lower rooms name parameters; the command line translates them (see `cli/commands.py`)."""
     found = set()
@@ -169,6 +174,7 @@ def copy(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_import_contract_knows_every_module(copy):
     done = lint_imports(copy)
     assert done.returncode == 0, done.stdout
@@ -178,6 +184,7 @@ def test_the_import_contract_knows_every_module(copy):
     assert "novelty" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_import_contract_notices_an_import_that_points_the_wrong_way(copy):
     with (copy / "src/gossamer/errors.py").open("a") as file:
         file.write("\nfrom gossamer import checks\n")
@@ -186,6 +193,7 @@ def test_the_import_contract_notices_an_import_that_points_the_wrong_way(copy):
     assert "gossamer.errors is not allowed to import gossamer.checks" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_agents_cannot_import_what_costs_memory(copy):
     with (copy / "src/gossamer/agents/config/settings.py").open("a") as file:
         file.write("\nimport scipy\n")

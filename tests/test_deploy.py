@@ -311,6 +311,7 @@ def test_the_containers_are_those_of_their_fleet() -> None:
         assert service["cap_drop"] == ["ALL"]
 
 
+@pytest.mark.slow
 def test_the_image_has_what_an_agent_needs() -> None:
     """An agent runs without the packages that the image leaves out; `tests/agents/test_imports.py` has the list."""
     project = DEPLOY.parent / "pyproject.toml"

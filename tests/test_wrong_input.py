@@ -51,6 +51,7 @@ class NumberNeeded(NoCoefficients):
         return self.Coefficients(self.gain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -214,6 +215,8 @@ CALLS = {
     "Partition": (gs.faults.Partition, [[0, 1], 0, 3, []]),
     "Faults": (gs.faults.Faults, [gs.faults.Loss(0.1)]),
     "PolicyEvaluation": (gs.PolicyEvaluation, [NET, P, REWARDS, 0.9, 1.0]),
+    "ValueEstimation": (gs.ValueEstimation, [NET, P, 0.9, 0.5]),
+    "Experience": (gs.applications.Experience.of, [[0, 1, 2], np.ones((2, 4))]),
     "garnet": (problems.garnet, [5, 2, 0]),
     "chain": (problems.chain, [5, 0.5]),
     "share_rewards": (problems.share_rewards, [np.zeros(3), 4, "perturb", 1.0, 0]),
@@ -222,6 +225,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "arguments"), CALLS.values(), ids=CALLS)
 def test_only_our_own_errors_escape(function, arguments):
     if function != gs.Network.read:

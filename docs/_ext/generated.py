@@ -281,6 +281,41 @@ def write(app: Sphinx) -> None:
         (folder / f"{name}.md").write_text(make() + "\n", encoding="utf-8")
 
 
+def write_opening(app: Sphinx, exception: Exception | None) -> None:
+    """Write the run that the site opens with, a page of its own in a frame of the first one."""
+    from gossamer.dashboard.scenario import Scenario
+
+    if exception is None and app.builder.format == "html":
+        scenario = Scenario(
+            network="grid:10x10",
+            methods=(("anytime-sda", {"acceleration": "local"}),),
+            rounds=200,
+            means="ramp",
+            spread=20.0,
+        )
+        scenario.save(Path(app.outdir) / "_static" / "thermometers.html", title="A field of thermometers")
+
+
+def clean_notebooks(app: Sphinx, exception: Exception | None) -> None:
+    """Leave out of downloaded notebooks what only this site understands: roles, and links to its pages."""
+    if exception is not None or app.builder.format != "html":
+        return
+    for path in Path(app.outdir).rglob("*.ipynb"):
+        book = json.loads(path.read_text(encoding="utf-8"))
+        for cell in book["cells"]:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = _plain("".join(cell["source"])).splitlines(keepends=True)
+        path.write_text(json.dumps(book, indent=1) + "\n", encoding="utf-8")
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r"(?:\{[\w:-]+\}|:[\w:]+:)`([^`<]+?)\s*<[^`]*>`", r"\1", text)
+    text = re.sub(r"(?:\{[\w:-]+\}|:[\w:]+:)(`[^`]+`)", r"\1", text)
+    return re.sub(r"\[([^]]+)\]\((?![a-z]+:)[^)]*\)", r"\1", text)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write)
+    app.connect("build-finished", write_opening)
+    app.connect("build-finished", clean_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -32,6 +32,7 @@ PUBLIC = _described()
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_public_name_is_explained_in_numpydoc_form(name):
     thing = PUBLIC[name]
@@ -44,9 +45,11 @@ def test_a_public_name_is_explained_in_numpydoc_form(name):
     assert parsed["Examples"], f"{name} has no example"
     described = {word.strip() for entry in parsed["Parameters"] for word in entry.name.split(",")}
     if described and not inspect.isclass(thing):
-        taken = set(inspect.signature(thing).parameters) | {
-            f"**{p}" for p in inspect.signature(thing).parameters
-        }
+        parameters = inspect.signature(thing).parameters
+        taken = {*parameters, *(f"**{name}" for name in parameters)}
+        for annotation in (str(parameter.annotation) for parameter in parameters.values()):
+            if annotation.startswith("Unpack["):  # the names of a TypedDict
+                taken |= set(thing.__globals__[annotation[7:-1]].__annotations__)
         assert described <= taken, f"{name} describes what it does not take"
 
 

@@ -15,53 +15,36 @@ from pathlib import Path
 import pytest
 
 from tests.support.small_fleets import free_ports
+from tests.support.terminal import ROOT, Terminal
 from tests.support.waiting import PATIENCE, until
 
-ROOT = Path(__file__).parents[2]
 
-
-class Terminals:
+class Terminals(Terminal):
     """A folder to follow the tutorial in: commands run one after the other, agents in terminals of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
-        program = folder / "bin" / "gossamer"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gossamer "$@"\n')
-        program.chmod(0o755)
-        self.environment = {
-            **os.environ,
-            "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT / "src"),
-        }
 
-    def run(self, block: str) -> str:
+    def run(self, block: str, code: int = 0) -> str:
         """What a block prints. Where an agent is slow to answer (exit code 1) it is tried again."""
 
         def tried() -> bool:
             nonlocal done
-            done = subprocess.run(
-                ["bash", "-ec", block], cwd=self.folder, env=self.environment, capture_output=True, text=True
-            )
+            done = self.ended(block)
             return done.returncode != 1
 
         done: subprocess.CompletedProcess[str]
         until(tried, f"the end of {block}")
-        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+        assert done.returncode == code, f"{block}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def start(self, block: str) -> None:
+    def open(self, block: str) -> None:
+        """Start an agent in a terminal of its own."""
         name = re.findall(r"--id (\w+)", block)[0]
-        with open(self.folder / f"{name}.log", "wb") as log:
-            self.agents[name] = subprocess.Popen(
-                ["bash", "-c", f"exec {block}"],
-                cwd=self.folder,
-                env=self.environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        # What it printed before a restart does not count.
+        (self.folder / f"{name}.log").unlink(missing_ok=True)
+        self.agents[name] = self.start(f"exec {block}", f"{name}.log")
 
     def kill(self, name: str) -> None:
         agent = self.agents.pop(name)
@@ -120,7 +103,7 @@ def test_the_tutorial_does_what_it_says(here):
     here.run(init)
     here.run(folders)
     for agent in (tank, pump, valve):  # "in any order"
-        here.start(agent)
+        here.open(agent)
     here.all_say(3.0)
 
     if not shutil.which("curl"):
@@ -131,12 +114,12 @@ def test_the_tutorial_does_what_it_says(here):
 
     here.kill("tank")
     here.all_say(1.5)
-    here.start(tank)
+    here.open(tank)
     here.all_say(3.0)
     assert "resumed" in (here.folder / "tank.log").read_text()
 
     for command in re.split(r"\n(?=gossamer )", grow):
         here.run(command)
     here.run(folders.replace("pump valve tank", "press"))
-    here.start(pump.replace("pump", "press").replace("echo 1", "echo 7"))
+    here.open(pump.replace("pump", "press").replace("echo 1", "echo 7"))
     here.all_say(4.0)

@@ -10,6 +10,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.agents.host.status import StatusFile, StatusReport
+from gossamer.agents.sources.conformance import check_source
 from gossamer.agents.sources.kinds import Source
 from gossamer.cli import COMMANDS
 
@@ -35,6 +36,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_flags_in_the_documentation_exist(page):
     """Every `gossamer COMMAND ... --flag` of a page is one that the program takes."""
@@ -52,6 +54,19 @@ def test_flags_in_the_documentation_exist(page):
 def test_every_public_name_has_its_place_in_the_reference():
     page = (DOCS / "reference" / "api.md").read_text()
     listed = set(re.findall(r"^ {3}(\w+)$", page, re.MULTILINE)) | set(re.findall(r"`gossamer\.(\w+)`", page))
-    rooms = {"agents", "applications", "faults", "methods", "networks", "theory"}
+    rooms = {"agents", "applications", "dashboard", "faults", "methods", "networks", "theory"}
     named = {*gs.__all__, *(name for room in rooms for name in getattr(gs, room).__all__)} - rooms
     assert named - {"problems"} <= listed, named - listed
+
+
+def test_the_source_and_the_sink_of_the_how_to_work(monkeypatch, capsys):
+    page = (DOCS / "plugins.md").read_text()
+    source, sink = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(source.splitlines()) <= 30
+    names: dict = {}
+    exec(source + sink, names)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.5, 0.0, 0.0))
+    url, place = gs.agents.Url("load://?every=1ms"), gs.agents.Place()
+    check_source(lambda: names["LoadAverage"](gs.agents.Url("load://?every=1ms"), place), [[0.5]] * 3)
+    names["Screen"](url, place).write({"name": "pump", "estimate": 1.5, "standard_error": 0.5})
+    assert capsys.readouterr().out == "pump 1.5 0.5\n"

@@ -127,6 +127,15 @@ def test_cells_show_what_they_draw_and_print(notebook):
             assert "text" in shown, f"prints nothing: {source}"
 
 
+def test_downloaded_notebooks_have_neither_roles_nor_links_to_pages():
+    books = sorted(SITE.rglob("*.ipynb"))
+    assert len(books) > 15
+    for book in books:
+        cells = json.loads(book.read_text(encoding="utf-8"))["cells"]
+        words = "".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        assert not re.search(r"(?:\{[\w:-]+\}|:[a-z:]+:)`|\]\((?!https:)", words), book
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):

@@ -40,6 +40,7 @@ def test_clinics(capsys: pytest.CaptureFixture[str]) -> None:
     assert "one table" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_linear_estimation(capsys: pytest.CaptureFixture[str]) -> None:
     answers, center = asyncio.run(load("linear_estimation_agents").main(rounds=200))
     np.testing.assert_allclose(answers, np.broadcast_to(center, answers.shape), atol=0.02)
@@ -47,9 +48,19 @@ def test_linear_estimation(capsys: pytest.CaptureFixture[str]) -> None:
     assert "truth" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_reward_averaging(capsys: pytest.CaptureFixture[str]) -> None:
     """Agents are within a little of the center, which is within 0.4 of the truth; alone, they are 3 away."""
     answers, center, truth = asyncio.run(load("reward_averaging_agents").main(rounds=200))
     np.testing.assert_allclose(answers, np.broadcast_to(center, answers.shape), atol=0.1)
     np.testing.assert_allclose(center, truth, atol=0.4)
     assert "a company alone" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_salaries(capsys: pytest.CaptureFixture[str]) -> None:
+    """All agree, on the average plus noise that is there and within 6 standard deviations."""
+    answers, truth, noise = load("salaries").main()
+    assert np.ptp(answers) < 0.01
+    assert 0.01 < abs(answers[0] - truth) < 6 * noise
+    assert "for the most curious neighbor, epsilon is 0.9" in capsys.readouterr().out
