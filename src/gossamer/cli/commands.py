@@ -23,8 +23,32 @@ _running: ContextVar[Click] = ContextVar("running", default=None)
 """The context of the running command, which knows the flags that were given."""
 
 
+_KINDS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER"}
+"""What help pages call the types of Python."""
+
+
+def _in_words(params: list[Click]) -> list[Click]:
+    """Let help pages show what a parameter takes in words; flags take nothing."""
+
+    def shown(param: Click) -> str | None:
+        text: str | None = (
+            None if getattr(param, "is_flag", False) else type(param).display_type_rich(param, None)
+        )
+        if text is None or not text.startswith("<"):  # a flag, or named by us
+            return text
+        name = text.strip("<>.").removeprefix("list[").removesuffix("]").removesuffix(" range")
+        return _KINDS.get(name, name.upper()) + (" ..." if param.nargs == -1 else "")
+
+    for param in params:
+        param.display_type_rich = lambda ctx, param=param: shown(param)
+    return params
+
+
 class FlagCommand(TyperCommand):
     """A command whose errors begin with the flag instead of the name of the parameter."""
+
+    def get_params(self, ctx: Click) -> list[Click]:
+        return _in_words(super().get_params(ctx))
 
     def invoke(self, ctx: Click) -> object:
         """Run the command; an error about one of its parameters is reported for the flag."""
@@ -38,6 +62,13 @@ class FlagCommand(TyperCommand):
             raise
         finally:
             _running.reset(before)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands, with the types of its options in words."""
+
+    def get_params(self, ctx: Click) -> list[Click]:
+        return _in_words(super().get_params(ctx))
 
 
 def refuse(names: str, why: str) -> None:
@@ -71,9 +102,6 @@ class Entry(NamedTuple):
             loaded.command(name, cls=FlagCommand, epilog=f"Examples:\n\n{shown}" if shown else None)(function)
         command: Click = typer.main.get_command(loaded)
         command.name = name
-        for param in command.params:
-            if param.nargs == -1:  # Typer would show "list[str]"
-                param.display_type_rich = lambda ctx: "<str> ..."
         return command
 
 
@@ -92,7 +120,7 @@ class Deferred(TyperCommand):
 def group_of(entries: Mapping[str, Entry]) -> type[TyperGroup]:
     """Return a class for a Typer group that holds these commands, none of them imported."""
 
-    class DeferredGroup(TyperGroup):
+    class DeferredGroup(CommandGroup):
         def __init__(self, **options: Click) -> None:
             super().__init__(**options)
             self.commands.update({name: Deferred(name, entry) for name, entry in entries.items()})

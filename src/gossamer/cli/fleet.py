@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gossamer.cli import fleet_files, fleet_members
-from gossamer.cli.commands import FlagCommand
+from gossamer.cli.commands import CommandGroup, FlagCommand
 from gossamer.cli.fleet_options import (
     Change,
     Delta,
@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 
 fleet_app = typer.Typer(
     name="fleet",
+    cls=CommandGroup,
     help="Create, run and inspect a fleet of agents.",
     no_args_is_help=True,
     add_completion=False,
 )
 
-LOCAL_FORM = "anytime-sda:acceleration=local"
+LOCAL_FORM = "anytime-sda:acceleration=local-heavy-ball"
 """The default method of a fleet, which needs only the weights of the edges."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli.commands import FlagCommand
+from gossamer.cli.commands import CommandGroup, FlagCommand
 from gossamer.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 store_app = typer.Typer(
     name="store",
+    cls=CommandGroup,
     help="Check, back up and restore the store of an agent.",
     no_args_is_help=True,
     add_completion=False,
