@@ -1,7 +1,8 @@
 cimport cython
 
-from gossamer.agents.round.numbers cimport Numbers
+from gossamer.agents.round.masking cimport Masking
 from gossamer.agents.round.messages cimport Outgoing
+from gossamer.agents.round.numbers cimport Numbers
 
 
 cdef class EdgeEnd:
@@ -16,7 +17,7 @@ cdef class Ledger:
     cdef public Py_ssize_t dimension, edge_registers
     cdef public long long silence, serial, age, degree, durable, reset
     cdef public dict closings, parked
-    cdef public object masks
+    cdef public Masking masks
     cdef object _kept, _constant
     cdef public double samples
     cdef Py_ssize_t _rounds, _after_loss, _now
@@ -47,6 +48,8 @@ cdef class Ledger:
         row=cython.longlong,
     )
     cpdef finish(self, heard)
+    @cython.locals(edge=EdgeEnd, tell=bint)
+    cdef bint _hear_mask(self, neighbor, Outgoing message) except -1
 
 
 cpdef int standing_of(Outgoing message)

@@ -54,7 +54,6 @@ REFRESHED = math.pi / math.sqrt(6)
 """Standard deviation of a mask after all its changes, as a multiple of that of the first one."""
 
 _DIGEST, _INDEX, _SECRET = 8, 8, 32
-_LENGTHS = (1 + _DIGEST, 1 + _DIGEST + _INDEX, 1 + _DIGEST + _INDEX + _SECRET)
 _STEPS = 1000
 """Largest number of changes of a mask that an end catches up with in one round."""
 
@@ -68,7 +67,8 @@ def told_value(message: Outgoing) -> bool:
 
 def well_formed(mask: bytes) -> bool:
     """Whether a message of a fleet with masks can say this about a mask."""
-    return len(mask) in _LENGTHS or mask in (b"\0", b"\x04")
+    # flags and a digest, an index, a secret
+    return len(mask) in (9, 17, 49) or mask in (b"\0", b"\x04")
 
 
 def draw_normals(size: int) -> Floats:
@@ -254,7 +254,7 @@ class Masking:
         offers = edge.mask is not None and not self.refresh and edge.said[0] & OFFERS
         return edge.said, (edge.mask.tobytes() if offers else bytes(size)) + rows[size:]  # type: ignore[union-attr]
 
-    def hear(self, neighbor: int, message: Outgoing, *, rests: bool = False) -> bool:
+    def hear(self, neighbor: int, message: Outgoing, rests: bool = False) -> bool:
         """Take what a message says of the mask; return whether both ends tell values in this round.
 
         The mask of an edge that `rests` does not change any more.

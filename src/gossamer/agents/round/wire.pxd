@@ -1,7 +1,8 @@
 cimport cython
 
-from gossamer.agents.round.numbers cimport beyond, square
+from gossamer.agents.round.masking cimport well_formed
 from gossamer.agents.round.messages cimport Outgoing, Received
+from gossamer.agents.round.numbers cimport beyond, square
 
 
 cdef bytes _little(bytes numbers)
@@ -20,6 +21,7 @@ cdef class Codec:
     cdef bint _masked
     cdef object _pack, _unpack
 
+    @cython.locals(fields=tuple, masked=tuple, rows=bytes)
     cpdef encode(self, round, Outgoing content)
     @cython.locals(column=Py_ssize_t)
     cpdef decode(self, sender, bytes payload, long long round)

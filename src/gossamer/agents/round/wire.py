@@ -145,7 +145,8 @@ class Codec:
             b"" if self.extremes is None else _little(self.extremes.known.tobytes()),
         )
         if content.mask:
-            fields = (*fields, content.closing, content.mask)
+            masked: tuple[object, ...] = (content.closing, content.mask)
+            fields = fields + masked  # unpacking would make a list first
         elif content.closing:
             fields = (*fields, content.closing)
         return self._header + self._pack(fields)
