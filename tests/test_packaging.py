@@ -231,3 +231,11 @@ def test_the_citation_names_the_paper():
     paper = citation["preferred-citation"]
     assert paper["title"] in " ".join(README.split())
     assert [author["family-names"] for author in paper["authors"]] == ["Zhang", "Pananjady", "Romberg"]
+
+
+def test_the_page_on_stability_lists_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (ROOT / "docs" / "stability.md").read_text().partition("| extra |")[2]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    listed = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    assert set(project["optional-dependencies"]) - {"docs", "dev"} == listed
