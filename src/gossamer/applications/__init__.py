@@ -15,7 +15,6 @@ from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.applications.values.estimation import ValueEstimation
 from gossamer.applications.values.experience import Experience
-from gossamer.applications.values.features import RandomFourier, TileCoding
 from gossamer.applications.values.rivals import DistributedTD, OneShot
 from gossamer.families import (
     Family,
@@ -27,6 +26,7 @@ from gossamer.families import (
     Poisson,
     Softmax,
 )
+from gossamer.features import RandomFourier, TileCoding
 
 __all__ = [
     "DSGD",

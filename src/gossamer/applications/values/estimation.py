@@ -20,7 +20,6 @@ from gossamer.applications.policy.evaluation import PolicyEvaluation
 from gossamer.applications.solvers import Alone, settled
 from gossamer.applications.values.averaging import Averaging
 from gossamer.applications.values.experience import Experience
-from gossamer.applications.values.features import features_of, fitted, rows_of
 from gossamer.applications.values.lstd import (
     BATCHES,
     RIDGE,
@@ -42,6 +41,7 @@ from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.results import OneOrMore
 from gossamer.errors import InvalidInput
 from gossamer.faults import FaultsLike
+from gossamer.features import features_of, fitted, rows_of
 from gossamer.least_squares import pack, solve_square, unpack
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import ChangingNetwork, Network, NetworkLike
@@ -59,8 +59,8 @@ class ValueEstimation:
         The network of the agents.
     features
         A function from a batch of states to rows of numbers (M, p); a table (S, p) for states 0 .. S-1; a text,
-        "fourier:50" (see `RandomFourier`) or "tiles:8x8" (see `TileCoding`), or one of these classes; or a transformer
-        of scikit-learn.
+        "fourier:50" (see `RandomFourier`), "tiles:8x8" (see `TileCoding`), "linear" or "table:16" (one value for each
+        of 16 states), or one of these classes; or a transformer of scikit-learn.
     discount : float
         gamma, at least 0 and below 1; 1 for the average reward.
     trace : float

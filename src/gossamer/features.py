@@ -1,19 +1,26 @@
-"""Features of observations: functions that turn a batch of observations into rows of numbers."""
+"""Features of observations: functions that turn a batch of observations into rows of numbers.
+
+NumPy alone, because agents that learn values compute them as well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import AnyArray, Floats
-from gossamer.errors import InvalidInput, require
+from gossamer.errors import InvalidInput
 
 MOST = 20_000
 """Largest number of features."""
+
+REACH = 2.5
+"""The grids of tile coding reach this many standard deviations to both sides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +36,11 @@ class Standardizer:
         std = rows.std(axis=0)
         return cls(rows.mean(axis=0), np.where(std > 0, std, 1.0))
 
+    @classmethod
+    def between(cls, low: Floats, high: Floats) -> Standardizer:
+        """Return the one that maps the range of each component to -2.5 .. 2.5, the range of most observations."""
+        return cls((low + high) / 2, (high - low) / (2 * REACH))
+
     def __call__(self, observations: AnyArray) -> Floats:
         rows = as_rows(observations)
         if rows.shape[1] != len(self.mean):
@@ -39,8 +51,41 @@ class Standardizer:
         return (rows - self.mean) / self.std
 
 
+class Standardized:
+    """Features of a standardized observation."""
+
+    scale: Standardizer | None
+
+    def fit(self, observations: AnyArray) -> Self:
+        """Return the same features, standardized by these observations (M, ...)."""
+        return self.scaled(Standardizer.of(observations))
+
+    def scaled(self, scale: Standardizer) -> Self:
+        """Return the same features with this scale."""
+        return replace(self, scale=scale)  # type: ignore[type-var]
+
+    def standardize(self, observations: AnyArray) -> Floats:
+        """Return (M, d) the standardized observations."""
+        if self.scale is None:
+            raise InvalidInput(
+                "the features are not standardized yet; call features.fit(observations) with some observations first"
+            )
+        return self.scale(observations)
+
+
 @dataclass(frozen=True, eq=False)
-class RandomFourier:
+class Linear(Standardized):
+    """The components of a standardized observation, and a constant."""
+
+    scale: Standardizer | None = None
+
+    def __call__(self, observations: AnyArray) -> Floats:
+        rows = self.standardize(observations)
+        return np.column_stack([rows, np.ones(len(rows))])
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFourier(Standardized):
     """Random Fourier features of a standardized observation, and a constant.
 
     They approximate a Gaussian kernel (scikit-learn's `RBFSampler`), so that values are smooth functions of the
@@ -66,30 +111,29 @@ class RandomFourier:
     width: float = 1.0
     seed: int = 0
     scale: Standardizer | None = None
-    sampler: Any = None
 
     def __post_init__(self) -> None:
         checks.whole_number("count", self.count, least=2, most=MOST)
         checks.number("width", self.width, above=0)
         checks.seed(self.seed)
 
-    def fit(self, observations: AnyArray) -> RandomFourier:
-        """Return the same features, standardized by these observations (M, ...)."""
-        kernels = require("sklearn.kernel_approximation", "data")
-        scale = Standardizer.of(observations)
-        gamma = 0.5 / (self.width**2 * len(scale.mean))
-        sampler = kernels.RBFSampler(gamma=gamma, n_components=self.count - 1, random_state=self.seed)
-        return replace(self, scale=scale, sampler=sampler.fit(np.zeros((1, len(scale.mean)))))
-
     def __call__(self, observations: AnyArray) -> Floats:
-        if self.scale is None:
-            raise InvalidInput(_UNFITTED)
-        rows = self.sampler.transform(self.scale(observations))
-        return np.column_stack([rows * np.sqrt(self.count - 1), np.ones(len(rows))])
+        rows = self.standardize(observations)
+        frequencies, phases = _draw_fourier(self.count - 1, rows.shape[1], self.seed)
+        waves = np.cos(rows @ (frequencies / (self.width * np.sqrt(rows.shape[1]))) + phases)
+        return np.column_stack([np.sqrt(2.0) * waves, np.ones(len(rows))])
+
+
+@lru_cache(maxsize=8)
+def _draw_fourier(count: int, dimension: int, seed: int) -> tuple[Floats, Floats]:
+    """Return standard normal frequencies (d, count) and uniform phases (count,): those of sklearn's `RBFSampler`."""
+    rng = np.random.RandomState(seed)
+    frequencies = rng.normal(size=(dimension, count))
+    return frequencies, rng.uniform(0, 2 * np.pi, size=count)
 
 
 @dataclass(frozen=True, eq=False)
-class TileCoding:
+class TileCoding(Standardized):
     """Tile coding of a standardized observation: several grids that are shifted against each other.
 
     In each grid an observation belongs to one tile, whose feature is 1. Grids reach from -2.5 to 2.5 standard
@@ -118,21 +162,19 @@ class TileCoding:
         checks.whole_number("tilings", self.tilings, least=1, most=1000)
         checks.whole_number("tiles", self.tiles, least=2, most=1000)
 
-    def fit(self, observations: AnyArray) -> TileCoding:
-        """Return the same features, standardized by these observations (M, ...)."""
-        scale = Standardizer.of(observations)
+    def scaled(self, scale: Standardizer) -> Self:
+        """Return the same features with this scale."""
         count = self.tilings * (self.tiles + 1) ** len(scale.mean)
         if count > MOST:
             raise InvalidInput(
                 f"{self.tilings} tilings of {self.tiles} tiles along each of {len(scale.mean)} components are {count} "
                 f"features, more than {MOST}; use fewer tiles, or RandomFourier"
             )
-        return replace(self, scale=scale)
+        return super().scaled(scale)
 
     def __call__(self, observations: AnyArray) -> Floats:
-        if self.scale is None:
-            raise InvalidInput(_UNFITTED)
-        rows = (np.clip(self.scale(observations), -2.5, 2.5 - 1e-9) + 2.5) / 5 * self.tiles
+        rows = self.standardize(observations)
+        rows = (np.clip(rows, -REACH, REACH - 1e-9) + REACH) / (2 * REACH) * self.tiles
         side = self.tiles + 1
         per_grid = side ** rows.shape[1]
         out = np.zeros((len(rows), self.tilings * per_grid))
@@ -164,15 +206,11 @@ class StateFeatures:
         return np.asarray(self.table[numbers])
 
 
-_UNFITTED = (
-    "the features are not standardized yet; call features.fit(observations) with some observations first"
-)
-
 Features = Callable[[AnyArray], Floats]
 
 
 def features_of(features: object) -> Any:
-    """Return features as a function; a table (S, p), a text such as "fourier:50" or a transformer of scikit-learn."""
+    """Return features as a function; a table (S, p), a text such as "fourier:50", or a transformer of scikit-learn."""
     if isinstance(features, str):
         return _named(features)
     if hasattr(features, "transform"):
@@ -214,19 +252,24 @@ def as_rows(observations: AnyArray) -> Floats:
     return rows.reshape(len(rows), -1)
 
 
-def _named(text: str) -> RandomFourier | TileCoding:
+def _named(text: str) -> Features:
     kind, _, rest = text.partition(":")
     try:
         numbers = [int(part) for part in rest.split("x")] if rest else []
     except ValueError:
         numbers = [-1] * 3
+    if kind == "linear" and not rest:
+        return Linear()
+    if kind == "table" and len(numbers) == 1:
+        return StateFeatures(np.eye(checks.whole_number("features", numbers[0], least=1, most=MOST)))
     if kind == "fourier" and len(numbers) <= 1:
         return RandomFourier(numbers[0]) if numbers else RandomFourier()
     if kind == "tiles" and len(numbers) <= 2:
         return TileCoding(**dict(zip(("tilings", "tiles"), numbers, strict=False)))  # type: ignore[arg-type]
     raise InvalidInput(
         parameter="features",
-        required="fourier:NUMBER, for example fourier:50, or tiles:TILINGSxTILES, for example tiles:8x8",
+        required="fourier:NUMBER, for example fourier:50, tiles:TILINGSxTILES, for example tiles:8x8, linear, or "
+        "table:STATES, for example table:16",
         got=repr(text),
     )
 
