@@ -18,7 +18,7 @@ from tests.support.waiting import PATIENCE, until_true
 import gossamer as gs
 from gossamer.agents.sources.conformance import check_source
 from gossamer.agents.sources.kinds import LiveSource
-from gossamer.agents.sources.mqtt import MqttSource
+from gossamer.agents.sources.mqtt import MqttSource, _Delivery
 from gossamer.errors import InvalidInput, MissingExtra
 
 pytestmark = needs_mosquitto
@@ -128,6 +128,42 @@ def test_what_is_in_the_store_is_not_counted_again(broker: Mosquitto, version: i
     repeated = [sent[12]] if identity else []  # by the sensor itself
     values = read(second, 9, lambda: broker.publish([*repeated, (name, '{"x": 7, "n": 9}')]))
     assert values == [*([k % 2] for k in range(10, 18)), [7]]
+
+
+def test_a_broker_may_repeat_more_messages_than_it_was_asked_to_keep_in_flight() -> None:
+    """Mosquitto 2.0 does, once it has been restarted."""
+
+    def opened(kept: bytes = b"") -> MqttSource:
+        source = parse_source("mqtt://nowhere/t?field=v", 1, 0)
+        assert isinstance(source, MqttSource)
+        source.resume(kept)
+        source.begin(0, 1e90)
+        source._begin_connection()
+        return source
+
+    def counted(source: MqttSource, numbers: range, *, repeated: bool) -> int:
+        values = [
+            source.understand(
+                _Delivery(source._connection, "t", f'{{"v": {k % 7}}}'.encode(), k, 1, False, repeated)
+            )
+            for k in numbers
+        ]
+        return sum(value is not None for value in values)
+
+    first = opened()
+    assert counted(first, range(1, 1001), repeated=False) == 1000
+    first._begin_connection()  # before the broker has any acknowledgment
+    first.stored(first.keep(first.position))
+    assert counted(first, range(1, 1001), repeated=True) == 0
+    kept = first.keep(first.position)
+    first.stored(kept)
+    second = opened(kept)  # the acknowledgments of the first were lost with it
+    assert counted(second, range(1, 1001), repeated=True) == 0
+    assert counted(second, range(1001, 1301), repeated=False) == 300
+    first._on_confirmation(first._client, None, 1, [], None)  # type: ignore[arg-type]
+    assert counted(first, range(1001, 1011), repeated=False) == 10
+    assert len(first._seen) == 256
+    assert counted(first, range(1001, 1011), repeated=True) == 0
 
 
 @pytest.mark.slow

@@ -10,8 +10,11 @@ store also keeps the identities of the latest messages:
     otherwise       a digest of the topic, the payload and the packet identifier, which a repeated delivery has again;
                     it counts only for messages that the broker marks as repeated, because sensors repeat values
 
-A broker repeats at most the messages that it has in flight, whose number a client of MQTT 5 can limit; the window is as
-long. In a new session nothing is repeated, and packet identifiers begin again: then digests are forgotten.
+A broker may repeat every message whose acknowledgment it has not processed. A client of MQTT 5 can limit their number,
+but Mosquitto 2.0 exceeds the limit once it has been restarted, so identities are kept until the broker is known to have
+the acknowledgment. It handles packets in order: it has all acknowledgments that were sent before an UNSUBSCRIBE (of a
+topic that was never subscribed to) which it answers. After a reconnection it repeats messages before it sends new ones.
+In a new session nothing is repeated, and packet identifiers begin again: then digests are forgotten.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +41,11 @@ if TYPE_CHECKING:
     from paho.mqtt.client import Client
 
 _WINDOW = 256
-"""Number of the latest messages whose identities are kept, and of messages that may be in flight."""
+"""Number of the latest messages whose identities are always kept, and the limit on messages in flight that a broker is
+asked to respect."""
+
+_CONFIRMED = 128
+"""Number of acknowledgments after which the broker is asked to confirm that it has processed them."""
 
 _DIGEST = 8
 """Bytes of an identity."""
@@ -58,12 +66,13 @@ class _Delivery(NamedTuple):
     repeated: bool
 
 
-class _Seen(NamedTuple):
-    """A message that was looked at: its number, its identity, and the components that then waited for others."""
+@dataclass(slots=True)
+class _Seen:
+    """A message that was looked at: when, on which connection it came last, and whether it cannot be repeated."""
 
     number: int
-    identity: bytes
-    waiting: tuple[float | None, ...]
+    connection: int
+    final: bool = False
 
 
 class MqttSource(LiveSource):
@@ -93,10 +102,17 @@ class MqttSource(LiveSource):
         self._count = 0  # messages that were looked at, across restarts
         self._stored = 0  # of which are in the store
         self._waiting: list[float | None] = [None] * owner.dimension
-        self._seen: deque[_Seen] = deque()
-        self._identities: dict[bytes, int] = {}  # the number of the latest message with each
-        self._unacknowledged: deque[tuple[int, int, int]] = deque()  # number, connection, packet
-        self._lock = threading.Lock()  # guards the three above and `_connection`
+        self._waited: deque[tuple[int, list[float | None]]] = (
+            deque()
+        )  # what waited after a message of this number
+        self._seen: dict[bytes, _Seen] = {}  # by identity, in the order in which they came last
+        self._unacknowledged: deque[tuple[int, int, int, bytes]] = (
+            deque()
+        )  # number, connection, packet, identity
+        self._acknowledged: deque[bytes] = deque()  # on this connection, and not confirmed
+        self._asked = 0  # how many of them the broker was asked to confirm
+        self._new = 0  # messages of this connection that were not repeated
+        self._lock = threading.Lock()  # guards all of these and `_connection`
         self._connection = 0
         self._items: asyncio.Queue[_Delivery | bool] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -113,9 +129,8 @@ class MqttSource(LiveSource):
         """The number of a message, what waited after it, and the identities of the latest messages up to it."""
         number = int(position)
         with self._lock:
-            seen = [entry for entry in self._seen if entry.number <= number][-_WINDOW:]
-        waiting = seen[-1].waiting if seen else ()
-        identities = b"".join(entry.identity for entry in seen).hex()
+            identities = b"".join(key for key, seen in self._seen.items() if seen.number <= number).hex()
+            waiting = next((w for k, w in reversed(self._waited) if k <= number), [])
         return json.dumps({"number": number, "waiting": waiting, "identities": identities}).encode()
 
     def resume(self, kept: bytes) -> None:
@@ -126,22 +141,31 @@ class MqttSource(LiveSource):
         self._count = self._stored = int(state["number"])
         if len(state["waiting"]) == self.dimension and self.joins:
             self._waiting = list(state["waiting"])
+            self._waited.append((self._count, list(self._waiting)))
         for k in range(0, len(identities), _DIGEST):
-            self._remember(_Seen(self._count, identities[k : k + _DIGEST], tuple(self._waiting)))
+            self._seen[identities[k : k + _DIGEST]] = _Seen(self._count, 0)
 
     def stored(self, kept: bytes) -> None:
         """Acknowledge what is in the store, in the order in which it came."""
         with self._lock:
             self._stored = max(self._stored, int(json.loads(kept)["number"]))
+            while len(self._waited) > 1 and self._waited[1][0] <= self._stored:
+                self._waited.popleft()
             ready = []
             while self._unacknowledged and self._unacknowledged[0][0] <= self._stored:
-                _, connection, packet = self._unacknowledged.popleft()
+                _, connection, packet, identity = self._unacknowledged.popleft()
                 if connection == self._connection:  # otherwise it is delivered again
                     ready.append(packet)
+                    self._acknowledged.append(identity)
+            asks = not self._asked and len(self._acknowledged) >= _CONFIRMED
+            if asks:
+                self._asked = len(self._acknowledged)
             client = self._client
         if client is not None:
             for packet in ready:
                 client.ack(packet, 1)
+            if asks:
+                client.unsubscribe(f"{self.broker.client_id}/acknowledged")
 
     def begin(self, stored: int, largest: float) -> None:
         super().begin(stored, largest)
@@ -150,6 +174,7 @@ class MqttSource(LiveSource):
         self._matches = require("paho.mqtt.client", "mqtt").topic_matches_sub
         client.on_message = self._on_message
         client.on_subscribe = self._on_subscribe
+        client.on_unsubscribe = self._on_confirmation
 
     async def raw(self) -> AsyncGenerator[_Delivery]:
         self._loop = asyncio.get_running_loop()
@@ -169,18 +194,18 @@ class MqttSource(LiveSource):
     def understand(self, item: Any) -> Vector | None:
         delivery: _Delivery = item
         identity = _digest(delivery.topic, delivery.payload, delivery.packet)
+        known = delivery.repeated and identity in self._seen
         try:
             if delivery.retained and not self.retained:
                 return None
-            known = delivery.repeated and identity in self._identities
             reading = None if known else self._reading(delivery)
             if reading is not None and self._identified:
                 sender = "" if math.isnan(reading.time) else repr(reading.time)
                 identity = _digest(delivery.topic, reading.sequence or sender)
-                known = identity in self._identities
+                known = identity in self._seen
             return None if reading is None or known else self._observation(delivery.topic, reading)
         finally:
-            self._note(delivery, identity)
+            self._note(delivery, identity, known)
 
     def _reading(self, delivery: _Delivery) -> TimedReading | None:
         text = delivery.payload.decode("utf-8", "replace")
@@ -201,27 +226,33 @@ class MqttSource(LiveSource):
         values, self._waiting = self._waiting, [None] * self.dimension
         return vector(values, self.dimension, self.largest)
 
-    def _note(self, delivery: _Delivery, identity: bytes) -> None:
+    def _note(self, delivery: _Delivery, identity: bytes, known: bool) -> None:
         """Number a message that was looked at, remember it, and acknowledge it once it is in the store."""
         with self._lock:
             self._count += 1
-            self._remember(_Seen(self._count, identity, tuple(self._waiting) if self.joins else ()))
+            earlier = self._seen.pop(identity, None)
+            number = earlier.number if earlier and known else self._count  # of the message that was counted
+            self._seen[identity] = _Seen(number, delivery.connection, final=not delivery.qos)
+            self._new += not known and delivery.connection == self._connection
+            if self.joins:
+                self._waited.append((self._count, list(self._waiting)))
             if delivery.qos:
-                self._unacknowledged.append((self._count, delivery.connection, delivery.packet))
+                self._unacknowledged.append((self._count, delivery.connection, delivery.packet, identity))
+            self._trim()
 
-    def _remember(self, entry: _Seen) -> None:
-        self._seen.append(entry)
-        self._identities[entry.identity] = entry.number
-        while len(self._seen) > _WINDOW and self._seen[0].number <= self._stored:
-            old = self._seen.popleft()
-            if self._identities.get(old.identity) == old.number:
-                del self._identities[old.identity]
+    def _trim(self) -> None:
+        """Forget the oldest identities that no message can have again."""
+        while len(self._seen) > _WINDOW:
+            identity, seen = next(iter(self._seen.items()))
+            repeated = seen.connection < self._connection and self._new > _WINDOW
+            if seen.number > self._stored or not (seen.final or repeated):
+                return
+            del self._seen[identity]
 
     def _forget(self) -> None:
         """Forget digests, which are of no use in another session; what waits for others stays."""
         with self._lock:
-            self._identities.clear()
-            self._seen = deque(entry._replace(identity=bytes(_DIGEST)) for entry in self._seen)
+            self._seen.clear()
 
     def _queue(self, item: _Delivery | bool) -> None:
         if isinstance(item, _Delivery) and not item.qos and self._items.qsize() > _BACKLOG:
@@ -242,11 +273,17 @@ class MqttSource(LiveSource):
             self._loop.call_soon_threadsafe(self._queue, item)
 
     def _on_connection(self, session_present: bool) -> None:
-        with self._lock:
-            self._connection += 1
+        self._begin_connection()
         self._hand_over(session_present)
         assert self._client is not None
         self._client.subscribe([(topic, self.qos) for topic in self.topics])
+
+    def _begin_connection(self) -> None:
+        """Count a connection; what was not confirmed on the previous one may be delivered again."""
+        with self._lock:
+            self._connection += 1
+            self._new = self._asked = 0
+            self._acknowledged.clear()
 
     def _on_subscribe(
         self, client: Client, data: object, packet: int, reasons: list[Any], properties: object
@@ -256,6 +293,17 @@ class MqttSource(LiveSource):
             self.broker.fail(f"refuses the subscription to {', '.join(refused)}")
         else:
             self.broker.works()
+
+    def _on_confirmation(
+        self, client: Client, data: object, packet: int, reasons: list[Any], properties: object
+    ) -> None:
+        """Note that the broker has the acknowledgments that were sent before it was asked."""
+        with self._lock:
+            for _ in range(self._asked):
+                seen = self._seen.get(self._acknowledged.popleft())
+                if seen is not None and seen.connection == self._connection:
+                    seen.final = True
+            self._asked = 0
 
     def _on_message(self, client: Client, data: object, message: Any) -> None:
         self._hand_over(

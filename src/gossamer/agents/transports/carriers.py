@@ -56,17 +56,26 @@ def carrier_of(settings: AgentSettings, receive: Receive, renewed: Callable[[], 
     )
 
 
-class _MqttCarrier:
+class _Client:
+    """What the client of a broker or router is given: its topics, the agent's own number, and whom to call."""
+
     def __init__(
         self, settings: AgentSettings, url: Url, receive: Receive, renewed: Callable[[], None]
     ) -> None:
-        where = settings.tls.authority.parent if settings.tls else Path()
-        owner = Place(name=str(settings.label), fleet=settings.fleet, directory=where)
-        self._broker = Broker(url, owner, role="relay", connected=self._on_connection)
-        url.finish()
         self._topic = f"{url.path or 'gossamer'}/{settings.fleet}"
         self._me = settings.id
+        self._directory = settings.tls.authority.parent if settings.tls else Path()
         self._receive, self._renewed = receive, renewed
+
+
+class _MqttCarrier(_Client):
+    def __init__(
+        self, settings: AgentSettings, url: Url, receive: Receive, renewed: Callable[[], None]
+    ) -> None:
+        super().__init__(settings, url, receive, renewed)
+        owner = Place(name=str(settings.label), fleet=settings.fleet, directory=self._directory)
+        self._broker = Broker(url, owner, role="relay", connected=self._on_connection)
+        url.finish()
         self._unsent: deque[Any] = deque()
         self._client: Any = None
 
@@ -104,18 +113,18 @@ class _MqttCarrier:
         self._receive(message.topic.rpartition("/")[2], bytes(message.payload))
 
 
-class _ZenohCarrier:
+class _ZenohCarrier(_Client):
     """A client of a Zenoh router. `config=FILE` in its address names a configuration file, for TLS or a user."""
 
     def __init__(
         self, settings: AgentSettings, url: Url, receive: Receive, renewed: Callable[[], None]
     ) -> None:
-        where = settings.tls.authority.parent if settings.tls else Path()
+        super().__init__(settings, url, receive, renewed)
         file = url.text_of("config", "")
         url.finish()
         self._zenoh = require("zenoh", "zenoh")
         self._name = f"{url.host}:{url.port or _ZENOH_PORT}"
-        config = self._zenoh.Config.from_file(str(where / file)) if file else self._zenoh.Config()
+        config = self._zenoh.Config.from_file(str(self._directory / file)) if file else self._zenoh.Config()
         for key, value in {
             "mode": "client",
             "connect/endpoints": [f"tcp/{self._name}"],
@@ -125,9 +134,6 @@ class _ZenohCarrier:
             if not file or key != "connect/endpoints":
                 config.insert_json5(key, json.dumps(value))
         self._config = config
-        self._topic = f"{url.path or 'gossamer'}/{settings.fleet}"
-        self._me = settings.id
-        self._receive, self._renewed = receive, renewed
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"zenoh-{self._me}", daemon=True)
         self._session: Any = None
