@@ -8,7 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-# Kernels and gallery scripts use the package beside this file, whatever else is installed.
+# Kernels and gallery scripts use the package next to this file, whatever else is installed.
 sys.path.insert(0, str(HERE.parent / "src"))
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")])

@@ -183,7 +183,7 @@ def under_loss() -> str:
     """The same where messages get lost and edges come and go: simulated, 20 trials.
 
     What the network costs is how far the agents are from a center that sees the same samples; the total is 1 plus that.
-    On a complete graph plain averaging is the center: every agent holds the mean of everybody's samples.
+    On a complete graph plain averaging is the center: every agent holds the mean of all agents' samples.
     """
     import numpy as np
 

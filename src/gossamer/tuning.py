@@ -176,15 +176,15 @@ def tune(
 
 
 AWAY = 10.0
-"""How far means that average to nothing are moved, in sizes of an observation. Parameters that are tuned there are as
+"""How far means that average to zero are moved, in units of the size of an observation. Parameters tuned there are as
 good for other means (D-ASG on a cycle of 20, 200 rounds, error over the limit for averages 0, 1, 100: 1.109, 1.109,
 1.109), while those tuned at a distance of 1 are not (1.108, 1.109, 4.365)."""
 
 
 def _away_from_the_start(observations: Observations, rounds: int) -> Observations:
-    """The same streams, or, if answering 0 for ever would beat a center that holds all samples, with larger means.
+    """Return the same streams, or streams with larger means if a constant answer of 0 would beat a center.
 
-    All registers start at zero. Primal methods would be tuned to stay there: to a step size of nothing.
+    All registers start at zero, so primal methods would be tuned to stay there, with a step size of zero.
     """
     center = observations.mean.mean(axis=0)
     nothing = observations.agents * float(center @ center)
@@ -197,7 +197,7 @@ def _away_from_the_start(observations: Observations, rounds: int) -> Observation
 
 
 def _remembers_its_start(method: Method, network: Network) -> bool:
-    """Whether the answers after a round depend on where the registers started: not if they average observations."""
+    """Return whether the answers after a round depend on the initial registers; averages of observations do not."""
     try:
         response, _ = Runs.of(tabulate(method, network, 1), 1).propagate(np.zeros(1))
     except InvalidInput:  # it needs more rounds
@@ -214,7 +214,7 @@ class _Window(NamedTuple):
     register: int  #: that holds the average
 
     def spread(self, low: int, high: int) -> Integers:
-        """Some of the first rounds from `low` to `high`, closer to each other near both."""
+        """Return some of the first rounds from `low` to `high`, denser near both ends."""
         if high - low < SPREAD:
             return np.arange(low, high + 1)
         most = np.log(high - low)
@@ -230,7 +230,7 @@ class _Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class _Task:
-    """What is to be tuned, and on what problem."""
+    """The method to tune, its parameters, and the problem."""
 
     method: Method
     network: Network
@@ -260,11 +260,11 @@ class _Task:
 
     @property
     def scales(self) -> Floats:
-        """How far it is along each axis from one value to quite another."""
+        """Typical distance along each axis between two values that differ substantially."""
         return np.array([4.0 if axis.bounded else 1.0 for axis in self.axes])
 
     def error(self, candidate: Method, over: Measure | Sampler) -> float:
-        """The exact error of a candidate, or the upper end of it; infinite where it diverges."""
+        """Return the exact error of a candidate, or its upper end; infinite if it diverges."""
         runs = self.runs([candidate])
         return float(self._errors(runs, over.fit([runs]))[0])
 
@@ -272,7 +272,7 @@ class _Task:
         return Runs.of(tabulate_all(candidates, self.network, self.rounds), self.rounds)
 
     def at(self, points: Sequence[Point], over: Measure) -> list[_Candidate]:
-        """The best candidate at each of several points of the axes."""
+        """Return the best candidate at each of several points of the axes."""
         candidates: list[_Candidate] = []
         for start in range(0, len(points), self.batch):
             candidates += self._at(points[start : start + self.batch], over)
@@ -280,7 +280,7 @@ class _Task:
 
     @property
     def batch(self) -> int:
-        """Candidates that are looked at together: as many as take some dozen megabytes."""
+        """Number of candidates that are evaluated together, in a few dozen megabytes."""
         if self.window:
             return 2**20 // (NODES * SPREAD)
         return max(1, 2**20 // self.rounds // len(self.method.State._fields) ** 2)
@@ -297,7 +297,7 @@ class _Task:
         return _changed(self.method, values | ({self.window.name: self.window.first} if self.window else {}))
 
     def _averaged(self, points: Sequence[Point], over: Measure, starts: Integers) -> list[_Candidate]:
-        """The best candidate at each of several points if the average may begin in each of several rounds."""
+        """Return the best candidate at each of several points if the average may begin in any of `starts`."""
         assert self.window
         candidates = [self._candidate(point) for point in points]
         only = slice(self.window.first, self.window.first + 1)
@@ -312,7 +312,7 @@ class _Task:
         ]
 
     def closer(self, best: _Candidate, over: Measure) -> _Candidate:
-        """What was found, with first rounds of the average that are ever closer to the best one so far."""
+        """Refine the first round of the average in ever smaller steps around the best one so far."""
         if not self.window:
             return best
         low, high = self.window.first, self.window.last
@@ -325,7 +325,7 @@ class _Task:
             best = min(best, *self._averaged([best.point], over, self.window.spread(low, high)), key=_error)
 
     def settled(self, best: _Candidate, over: Measure) -> Method:
-        """What was found, with the best of all first rounds of the average."""
+        """Return the method of the best candidate, with the best of all first rounds of the average."""
         if not self.window:
             return best.method
         candidate, starts = self._candidate(best.point), np.arange(self.window.first, self.window.last + 1)
@@ -343,7 +343,7 @@ class _Task:
         return np.where(np.isfinite(total), total, np.inf)
 
     def search(self, thin: Measure, full: Measure) -> Method:
-        """A grid, descents from its best points that have no better neighbor, and a finish with all eigenvalues."""
+        """Search a grid, descend from its best local minima, and finish with all eigenvalues."""
         if not self.axes:
             return self.settled(self.at([()], full)[0], full)
         own = tuple(axis.encode(getattr(self.method, axis.name)) for axis in self.axes)
@@ -358,9 +358,9 @@ class _Task:
         return self.settled(finished, full)
 
     def descend(self, starts: Sequence[Point], over: Measure) -> list[_Candidate]:
-        """Step from each start to the best of its neighbors; best first.
+        """Step from each start to the best of its neighbors, and return the results, best first.
 
-        The steps grow while it gets better and shrink where it does not.
+        Steps grow while the error falls, and shrink when it does not.
         """
         current = self.at(starts, over)
         sizes = np.full(len(current), 0.5)
@@ -383,7 +383,7 @@ class _Task:
         return sorted(current, key=_error)
 
     def finish(self, start: Point, over: Measure) -> _Candidate:
-        """Nelder-Mead on the logarithm of the error."""
+        """Minimize the logarithm of the error by Nelder and Mead's method."""
         tried: list[_Candidate] = []
 
         def objective(point: Floats) -> float:
@@ -402,7 +402,7 @@ class _Task:
 
 
 def _changed(method: Method, values: Mapping[str, float]) -> Method:
-    """The method with other values of some parameters."""
+    """Return the method with other values of some parameters."""
     return replace(method, **values)  # type: ignore[type-var]
 
 
@@ -430,8 +430,10 @@ class _ParameterAxis:
         return round(value) if self.bounds.whole else float(value)
 
     def grid(self, points: int) -> Floats:
-        """Points from bound to bound, closer to the upper one, where accelerations are at home; or most of them near
-        the start and the others far below and above it."""
+        """Return points between the bounds, denser near the upper one, where accelerations are.
+
+        Without an upper bound, most of them are near the start, and the others far below and above it.
+        """
         if self.bounded:
             return np.linspace(-4.0, 14.0, points)
         below, above = points // 4, points // 16
@@ -441,7 +443,7 @@ class _ParameterAxis:
 
 
 def _minima(errors: Floats) -> Iterable[tuple[int, ...]]:
-    """Positions of a grid that have no better neighbor, the best first."""
+    """Return the local minima of a grid, best first."""
     padded = np.pad(errors, 1, constant_values=np.inf)
     middle = tuple(slice(1, -1) for _ in errors.shape)
     least = np.full(errors.shape, np.inf)

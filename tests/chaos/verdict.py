@@ -11,6 +11,7 @@ from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles
 
 from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.store import maintenance
 
 TOLERANCE = 1e-3
 """Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""
@@ -18,6 +19,10 @@ TOLERANCE = 1e-3
 WORST = 0.5
 """How far an estimate may leave the range of the observations on the way, as a multiple of its width. A liar can
 move estimates within the range of the fleet, and no further; without a range nothing bounds it, so there is none."""
+
+MASKS = 3.0
+"""How much further, as a multiple of the masks: while an agent without a store has no masks, those of its neighbors are
+in the average."""
 
 MEMORY = 100.0
 GROWTH = 24.0
@@ -61,7 +66,9 @@ def judge(
     size = f"{len(fleet.agents)} agents, {fleet.network}, {len(fleet.edges)} edges"
     bounds = "with" if fleet.observations.range else "without"
     lies = "without a liar" if liar is None else "with a liar"
-    title = f"{size}, TLS, stores, {bounds} a range, {lies}, 20% loss, {minutes:g} minutes"
+    mask = float(np.max(fleet.privacy.mask))
+    masked = f", masks of {mask:g}" if mask else ""
+    title = f"{size}, TLS, stores, {bounds} a range{masked}, {lies}, 20% loss, {minutes:g} minutes"
     verdict = Verdict(title, _done(troubles, minutes), troubles.entries)
     statuses = {member.name: member.status() for member in members}
     for member in members:
@@ -82,7 +89,7 @@ def judge(
     verdict.check(
         "the worst estimate on the way",
         f"{min(told):.2f} to {max(told):.2f}; observations {low:g} to {high:g}: {beyond:.2f} of their width beyond",
-        beyond <= WORST or bounded,
+        beyond <= WORST + MASKS * mask / (high - low) or bounded,
     )
     followers = [member for member in members if member.file is not None]
     missing = uneven(members)
@@ -113,6 +120,13 @@ def judge(
         f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since it was warm",
         0.0 < heavy.megabytes < MEMORY and grown.growth < GROWTH,
     )
+    if mask:
+        torn = differing(members, fleet)
+        verdict.check(
+            "both ends of every edge have the same mask",
+            ", ".join(torn) or f"{len(fleet.edges)} edges",
+            not torn,
+        )
     if liar is None or not fleet.observations.range:
         return verdict
     states = [f"{n} {about['state']} {_refused(about['rejected'])}" for n, about in suspects.items()]
@@ -128,6 +142,17 @@ def farthest(members: list[ChaosMember]) -> tuple[str, float]:
     off = {name: np.inf if estimate is None else abs(estimate - right) for name, estimate in found.items()}
     worst = max(off, key=lambda name: off[name])
     return worst, float(off[worst])
+
+
+def differing(members: list[ChaosMember], fleet: Fleet) -> list[str]:
+    """The edges whose ends have not stored the same mask."""
+    records = {member.id: maintenance.check(member.store) for member in members}
+    masks = {i: {j: record.array(mask) for j, mask in record.masks.items()} for i, record in records.items()}
+    return [
+        f"{i}-{j}"
+        for i, j in ((edge.a, edge.b) for edge in fleet.edges)
+        if j not in masks[i] or i not in masks[j] or not np.array_equal(masks[i][j], -masks[j][i])
+    ]
 
 
 def uneven(members: list[ChaosMember]) -> list[str]:
@@ -154,7 +179,7 @@ def _done(troubles: Troubles, minutes: float) -> list[tuple[str, str]]:
             f"{count} {kind}" for kind, count in troubles.flipped.items()
         )
     if "crowds of strangers" in done:
-        done["crowds of strangers"] += f", {troubles.counts['strangers']} connections kept open in all"
+        done["crowds of strangers"] += f", {troubles.counts['strangers']} connections kept open in total"
     return list(done.items())
 
 

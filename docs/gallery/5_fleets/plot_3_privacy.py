@@ -18,7 +18,7 @@ noise = in_average * np.sqrt(net.agents)  # and of that of each agent
 
 
 def epsilons(masks):
-    """The privacy of the worst agent, against a change of its level by 1, from whoever sees all messages."""
+    """The privacy of the worst agent, against a change of its level by 1, from an observer of all messages."""
     return [gs.privacy(net, gs.Masks(masks, noise=z)).epsilon(delta) for z in noise]
 
 

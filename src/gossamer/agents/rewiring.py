@@ -4,10 +4,10 @@
   exchange messages until both hold the same flow, and then park it. If they cannot, the end with the smaller number
   decides alone: it keeps the flow if the other end may already have kept it, and returns it otherwise; the other end
   asks for the decision.
-- An agent that leaves, but whose data stay in the average, hands them over: it takes no more observations, closes all
-  its edges, and adds the rest of its mean to its neighbors' flows. Once they have confirmed, the members hold exactly
-  its observations and their own. Only then may a roster without it be signed, with these heirs. A neighbor that is
-  absent does not inherit: the leaving agent has dropped the flow to it, and the neighbor does so when it reads that
+- An agent that leaves, but whose data stay in the average, hands them over: it accepts no further observations, closes
+  all its edges, and adds the rest of its mean to its neighbors' flows. Once they have confirmed, the members hold
+  exactly its observations and their own. Only then may a roster without it be signed, with these heirs. A neighbor that
+  is absent does not inherit: the leaving agent has dropped the flow to it, and the neighbor does so when it reads that
   roster.
 - An agent that stops regularly announces it, and its neighbors keep its flow unchanged until it returns.
 """

@@ -45,7 +45,7 @@ def check_source(make: Callable[[], AnySource], expected: Rows) -> None:
     first = make()
     _, kept = _read(first, b"", 0, half)
     if not (first.replays or kept):
-        return  # nothing is read twice, and nobody promises that nothing is lost
+        return  # nothing is read twice, but observations may be lost
     rest, _ = _read(make(), kept, half, len(expected) - half)
     assert rest == list(map(list, expected[half:])), (
         f"after a restart with {half} observations in the store, the others must follow, {expected[half:]}, got {rest}"
