@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import propagate
 from gossamer.engines.simulate import simulate
 from gossamer.facts import SpectralFacts
-from gossamer.methods import Method, resolve, tabulate
+from gossamer.methods import DSG, Method, resolve, tabulate
 from gossamer.methods.method import Register
 from gossamer.networks import Network
 from gossamer.observations import Gaussian, Observations
@@ -46,36 +46,18 @@ class Centralized:
 
 
 @dataclass(frozen=True)
-class OwnMean(Method):
-    """The mean of an agent's own samples, without neighbors, so that the same engine also runs `Alone` and
+class OwnMean(DSG):
+    """DSG without neighbors, the mean of an agent's own samples, so that the same engine also runs `Alone` and
     `Centralized`, on the same samples."""
 
     name: ClassVar[str] = "own-mean"
 
-    class State(NamedTuple):
-        mean: Register
-
-    class Coefficients(NamedTuple):
-        gain: Floats
-
-    @property
-    def anytime(self) -> bool:
-        return True
-
-    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+    def coefficients(self, network: SpectralFacts, rounds: int) -> DSG.Coefficients:
         return self.Coefficients(1.0 / np.arange(1, rounds + 1))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Register) -> Register:
-        return s.mean
-
-    @staticmethod
-    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
-        return OwnMean.State(s.mean + c.gain * (observation - s.mean))
-
-    @staticmethod
-    def estimate(c: Coefficients, s: State) -> Register:
-        return s.mean
+    def step(c: DSG.Coefficients, s: DSG.State, observation: Register, mixed: Register) -> DSG.State:
+        return DSG.State(DSG.message(c, s, observation))
 
 
 def averages(

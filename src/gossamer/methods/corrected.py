@@ -17,7 +17,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.method import Method, Register, Tunable
+from gossamer.methods.method import Fields, Method, Register, Tunable
 from gossamer.methods.primal import check_averaging
 
 
@@ -28,20 +28,28 @@ class CorrectedGradient(Method):
 
     step_size: float | None = None
 
+    anytime = True
+
+    class Coefficients(NamedTuple):
+        step_size: Floats
+
     def __post_init__(self) -> None:
         if self.step_size is not None:
             checks.number("step_size", self.step_size, above=0)
 
-    @property
-    def anytime(self) -> bool:
-        return True
-
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         return {"step_size": Tunable(1.0 / max(rounds, 2), most=1.0)}
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Fields:
+        return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
 
     def _steps(self, network: SpectralFacts, falling: Floats) -> Floats:
         check_averaging(network)
         return falling if self.step_size is None else np.full(len(falling), float(self.step_size))
+
+    @staticmethod
+    def estimate(c: Fields, s: Fields) -> Register:
+        return s.x
 
 
 @dataclass(frozen=True)
@@ -78,24 +86,14 @@ class StochasticEXTRA(CorrectedGradient):
         x: Register
         correction: Register  #: (I + W)/2 x_{t-1} - a_{t-1} (x_{t-1} - R_{t-1})
 
-    class Coefficients(NamedTuple):
-        step_size: Floats
-
-    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
-        return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
-
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Register) -> Register:
+    def message(c: CorrectedGradient.Coefficients, s: State, observation: Register) -> Register:
         return s.x
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
+    def step(c: CorrectedGradient.Coefficients, s: State, observation: Register, mixed: Register) -> State:
         push = c.step_size * (s.x - observation)
         return StochasticEXTRA.State(2 * s.x - mixed - push - s.correction, s.x - mixed / 2 - push)
-
-    @staticmethod
-    def estimate(c: Coefficients, s: State) -> Register:
-        return s.x
 
 
 @dataclass(frozen=True)
@@ -132,24 +130,14 @@ class StochasticExactDiffusion(CorrectedGradient):
         x: Register
         moved: Register  #: psi_{t-1}
 
-    class Coefficients(NamedTuple):
-        step_size: Floats
-
-    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
-        return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
-
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Register) -> Register:
+    def message(c: CorrectedGradient.Coefficients, s: State, observation: Register) -> Register:
         return 2 * s.x - c.step_size * (s.x - observation) - s.moved
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
+    def step(c: CorrectedGradient.Coefficients, s: State, observation: Register, mixed: Register) -> State:
         moved = s.x - c.step_size * (s.x - observation)
         return StochasticExactDiffusion.State(moved + s.x - s.moved - mixed / 2, moved)
-
-    @staticmethod
-    def estimate(c: Coefficients, s: State) -> Register:
-        return s.x
 
 
 @dataclass(frozen=True)
@@ -216,7 +204,3 @@ class StochasticGradientTracking(CorrectedGradient):
         tracked = s.tracked - c.tracks * mixed / 2 + gradient - s.gradient
         x = s.x - c.moves * (mixed / 2 + c.step_size * s.tracked)
         return StochasticGradientTracking.State(x, tracked, gradient)
-
-    @staticmethod
-    def estimate(c: Coefficients, s: State) -> Register:
-        return s.x

@@ -41,13 +41,10 @@ class DASG(AcceleratedGradient):
     momentum: float | None = None
 
     name: ClassVar[str] = "d-asg"
+    anytime = True
 
     def __post_init__(self) -> None:
         check_acceleration(self.step_size, self.momentum)
-
-    @property
-    def anytime(self) -> bool:
-        return True
 
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         return tunable_acceleration(network)

@@ -36,16 +36,13 @@ class DSG(Method):
     """
 
     name: ClassVar[str] = "dsg"
+    anytime = True
 
     class State(NamedTuple):
         theta: Register
 
     class Coefficients(NamedTuple):
         gain: Floats
-
-    @property
-    def anytime(self) -> bool:
-        return True
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         check_averaging(network)

@@ -173,9 +173,7 @@ class StaticMethod(Method):
 
     samples: int
 
-    @property
-    def anytime(self) -> bool:
-        return True
+    anytime = True
 
     def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         return first_round(rounds, checks.whole_number("samples", self.samples, least=1))

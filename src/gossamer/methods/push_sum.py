@@ -68,6 +68,7 @@ class PushSum(Method):
 
     name: ClassVar[str] = "push-sum"
     mixing: ClassVar[str] = "push"
+    anytime = True
 
     class State(NamedTuple):
         x: Register
@@ -80,10 +81,6 @@ class PushSum(Method):
     def __post_init__(self) -> None:
         if self.decay != math.inf:
             checks.number("decay", self.decay, least=1)
-
-    @property
-    def anytime(self) -> bool:
-        return True
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         count = np.arange(1.0, rounds + 1)
