@@ -54,7 +54,7 @@ MaskScale = Annotated[
     float | None, option("Standard deviation of masks that hide the readings, for example 1000.")
 ]
 
-BESIDE = {
+REFERENCES = {
     "theorem_1": "Theorem 1 (SDA)",
     "theorem_2": "Theorem 2 (DSG)",
     "theorem_3": "Theorem 3 (Anytime SDA)",
@@ -278,7 +278,7 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
         if record["simulated_error"] is not None:
             value = f"{shown(record['simulated_error'])} ± {shown(record['stderr'])}"
             rows.setdefault(f"{record['method']}, {record['trials']} trials", {})[t] = value
-    for column, name in BESIDE.items():
+    for column, name in REFERENCES.items():
         known = {record["rounds"]: record[column] for record in records if record[column] is not None}
         if known:
             rows[name] = known
