@@ -10,12 +10,12 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import Unsupported
-from gossamer.families.family import CERTAIN, DispersionTerms, Limits, OnePredictor
+from gossamer.families.family import CERTAIN, Counts, DispersionTerms, Limits, LogMean, OnePredictor
 from gossamer.families.special import digamma, log_gamma, trigamma
 
 
 @dataclass(frozen=True)
-class Gamma(OnePredictor):
+class Gamma(LogMean):
     """Positive labels of mean exp(eta), gamma distributed with a shape that estimation need not know.
 
     Examples
@@ -28,25 +28,17 @@ class Gamma(OnePredictor):
 
     name: ClassVar[str] = "gamma"
     canonical: ClassVar[bool] = False
-    reach: ClassVar[float] = 1.0
-    density: ClassVar[bool] = True
     dispersed: ClassVar[bool] = True
     labels: ClassVar[str] = "positive"
 
     def __post_init__(self) -> None:
         checks.number("shape", self.shape, above=0)
 
-    def mean(self, predictors: Floats) -> Floats:
-        return np.asarray(np.exp(predictors))
-
     def derivative(self, eta: Floats, y: Floats) -> Floats:
         return 1 - y * np.exp(-eta)
 
     def curvature(self, eta: Floats, y: Floats) -> Floats:
         return y * np.exp(-eta)
-
-    def constant(self, mean: float) -> Floats:
-        return np.array([np.log(mean) if mean > 0 else 0.0])
 
     def losses(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(predictors[0] + y * np.exp(-predictors[0]))
@@ -155,7 +147,7 @@ _SMALLEST_DISPERSION = 1e-5
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(OnePredictor):
+class NegativeBinomial(Counts):
     r"""Counts of mean :math:`m = e^\eta` and variance :math:`m + a m^2`.
 
     `dispersion` is a; None estimates it by maximum likelihood together with the coefficients, for stored data.
@@ -170,9 +162,6 @@ class NegativeBinomial(OnePredictor):
 
     name: ClassVar[str] = "negative-binomial"
     canonical: ClassVar[bool] = False
-    reach: ClassVar[float] = 1.0
-    labels: ClassVar[str] = "whole numbers of at least 0"
-    density: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.dispersion is not None:
@@ -198,9 +187,6 @@ class NegativeBinomial(OnePredictor):
             )
         return self.dispersion
 
-    def mean(self, predictors: Floats) -> Floats:
-        return np.asarray(np.exp(predictors))
-
     def derivative(self, eta: Floats, y: Floats) -> Floats:
         m = np.exp(eta)
         return (m - y) / (1 + self._a * m)
@@ -208,9 +194,6 @@ class NegativeBinomial(OnePredictor):
     def curvature(self, eta: Floats, y: Floats) -> Floats:
         m = np.exp(eta)
         return m * (1 + self._a * y) / (1 + self._a * m) ** 2
-
-    def constant(self, mean: float) -> Floats:
-        return np.array([np.log(mean) if mean > 0 else 0.0])
 
     def losses(self, predictors: Floats, y: Floats) -> Floats:
         return self._loss(np.exp(predictors[0]), predictors[0], y)
@@ -242,7 +225,7 @@ class NegativeBinomial(OnePredictor):
         return DispersionTerms(slope, bend, (y - m) * m / (1 + a * m) ** 2)
 
     def scale_parts(self, predictors: Floats, y: Floats) -> Floats:
-        """Curvature and pseudo-response of the negative log-likelihood in the logarithm of the dispersion.
+        """Return the curvature and pseudo-response of the negative log-likelihood in the logarithm of the dispersion.
 
         As for coefficients, they lead all agents to the same number, whatever their current values.
         """
@@ -252,7 +235,7 @@ class NegativeBinomial(OnePredictor):
         return np.stack([bend, bend * np.log(self._a) - slope])
 
     def next_scale(self, scale: float, means: Floats) -> float:
-        """Newton's step, or a short one downhill where the likelihood is not concave."""
+        """Return the scale after Newton's step, or after a short step uphill where the likelihood is not concave."""
         bend, response = means
         logarithm = np.log(scale)
         step = response / bend - logarithm if bend > 0 else np.sign(response - bend * logarithm)
@@ -261,18 +244,9 @@ class NegativeBinomial(OnePredictor):
     def at_limit(self, scale: Floats) -> bool:
         return self.estimates_dispersion and bool(scale.min() <= 1.001 * _SMALLEST_DISPERSION)
 
-    def outside(self, y: Floats) -> Booleans:
-        return np.asarray((y < 0) | (y != np.floor(y)))
-
-    def start(self, y: Floats, seen: Floats) -> Floats:
-        return np.log(y + 0.5)[None]
-
     def plausible(self, y: Floats, samples: int) -> Limits:
         spread = np.sqrt(y + 1 + self._a * (y + 1) ** 2)
         return -np.inf, np.log(y + 4 * spread + 4)
-
-    def reach_of(self, low: float, high: float) -> tuple[float, float]:
-        return -CERTAIN, float(np.log(max(high, 0.0) + 0.5)) + 1
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         m = np.exp(predictors[0])

@@ -37,10 +37,11 @@ Limits = tuple[Floats | float, Floats | float]
 """The least and the largest predictor of each label, or of all."""
 
 CERTAIN = 20.0
-"""How far from what its label suggests a row is linearized at most: odds or rates of exp(-20) are as good as none."""
+"""Largest distance between the predictor at which a row is linearized and the one that its label suggests; odds or
+rates of exp(-20) are practically zero."""
 
 _PREDICTORS = np.linspace(-3.1, 3.3, 37)
-"""Where the two functions of a family are compared."""
+"""The predictors at which the two functions of a family are compared."""
 
 
 class DispersionTerms(NamedTuple):
@@ -65,20 +66,20 @@ class Family(ABC):
 
     name: ClassVar[str]
     labels: ClassVar[str]
-    """Which labels it has, in words."""
+    """A description of its labels."""
 
     separates: ClassVar[bool] = False
-    """Whether labels can be separated without error, so that the loss falls forever (separable data)."""
+    """Whether labels can be separable, so that the loss has no minimum."""
 
     reach: ClassVar[float] = 0.0
     """A change of a predictor that changes the curvature by at most a factor e; 0 if unknown; infinite if every full
     step by `newton_curvatures` lowers the loss."""
 
     scale_terms: ClassVar[int] = 0
-    """How many averages a scale is estimated from, by families that have one."""
+    """Number of averages from which a scale is estimated, for families that have one."""
 
     density: ClassVar[bool] = False
-    """Whether the loss is that of a density, so that deviance, AIC and model-based standard errors exist."""
+    """Whether the loss comes from a density, so that deviance, AIC and model-based standard errors exist."""
 
     dispersed: ClassVar[bool] = False
     """Whether the variance has a factor, the dispersion, that is estimated from the residuals."""
@@ -107,90 +108,95 @@ class Family(ABC):
 
     @property
     def outputs(self) -> int:
-        """How many linear predictors a sample has."""
+        """Number of linear predictors of a sample."""
         return 1
 
     @property
     def sharpness(self) -> float:
-        """By what factor, as a logarithm, the curvature changes at most when a predictor changes by 1: by twice as much
-        if there are several, which may change in opposite directions."""
+        """Logarithm of the largest factor by which the curvature changes when a predictor changes by 1.
+
+        It is doubled for several predictors, which may change in opposite directions.
+        """
         return 2.0 if self.outputs > 1 else 1.0
 
     @property
     def symmetric_predictors(self) -> bool:
-        """Whether adding one number to all predictors leaves the loss as it is."""
+        """Whether adding a constant to all predictors leaves the loss unchanged."""
         return False
 
     def parameter_names(
         self, covariates: Sequence[str], classes: Sequence[object] | None = None
     ) -> list[str]:
-        """The names of the parameters of these covariates; with several predictors, name[class] with the labels of
-        the classes, or their numbers if there are no labels."""
+        """Return the names of the parameters of these covariates; with several predictors, name[class], with the label
+        or the number of the class."""
         return list(covariates)
 
     def against_first(self) -> Family:
-        """The same family with as few predictors as determine it."""
+        """Return the same family with the smallest number of predictors that determines it."""
         return self
 
     @abstractmethod
     def slopes(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, ...) the derivative of the loss in each predictor, from (m, ...) and (...)."""
+        """Return (m, ...) the derivative of the loss in each predictor, from (m, ...) and (...)."""
 
     @abstractmethod
     def curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the second derivatives, from (m, ...) and (...)."""
+        """Return (m, m, ...) the second derivatives, from (m, ...) and (...)."""
 
     def newton_curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the curvatures of Newton's step for stored rows."""
+        """Return (m, m, ...) the curvatures of Newton's step for stored rows."""
         return self.curvatures(predictors, y)
 
     def careful_curvatures(self, predictors: Floats, y: Floats, careful: Booleans | bool) -> Floats:
-        """(m, m, ...) the curvatures of rows in a stream: while `careful` (...), those of Newton's step."""
+        """Return (m, m, ...) the curvatures of rows in a stream; those of Newton's step where `careful` (...)."""
         return self.curvatures(predictors, y)
 
     def bend(self, predictors: Floats, y: Floats, changes: Floats) -> Floats:
-        """(m, n) `newton_curvatures` times changes of the predictors, (m, n)."""
+        """Return (m, n) `newton_curvatures` times changes of the predictors, (m, n)."""
         return np.asarray(np.einsum("abn,bn->an", self.newton_curvatures(predictors, y), changes))
 
     def constant(self, mean: float) -> Floats:
-        """(m,) predictors to begin with, if labels have this mean."""
+        """Return (m,) initial predictors for labels with this mean."""
         return np.zeros(self.outputs)
 
     def at_scale(self, scale: float) -> Family:
-        """The loss of residuals measured by a scale."""
+        """Return the loss of residuals in units of a scale."""
         return self
 
     def first_scale(self, mean_square: float) -> float:
-        """The scale to begin with, if labels have this mean square."""
+        """Return the initial scale for labels with this mean square."""
         return 1.0
 
     def scale_parts(self, predictors: Floats, y: Floats) -> Floats:
-        """(scale_terms, n) what is averaged over rows to estimate a scale."""
+        """Return (scale_terms, n) the numbers whose averages over rows determine a scale."""
         return np.empty((0, len(y)))
 
     def next_scale(self, scale: float, means: Floats) -> float:
-        """A better scale, from the averages of `scale_parts`."""
+        """Return a better scale, from the averages of `scale_parts`."""
         return scale
 
     def at_limit(self, scale: Floats) -> bool:
-        """Whether one of these estimated scales is as small as it may be."""
+        """Return whether one of these estimated scales is at its lower limit."""
         return False
 
     def dispersion_terms(self, predictors: Floats, y: Floats) -> DispersionTerms:
-        """How the likelihood depends on the dispersion, for families that estimate it."""
+        """Return the derivatives of the likelihood in the dispersion, for families that estimate it."""
         raise Unsupported(f"the family {self.name} does not estimate its dispersion from the likelihood")
 
     def penalty_factor(self, scale: float) -> float:
-        """The factor of the penalty at a scale."""
+        """Return the factor of the penalty at a scale."""
         return 1.0
 
     @abstractmethod
     def outside(self, y: Floats) -> Booleans:
-        """Which of these finite labels the family does not have."""
+        """Return which of these finite labels are invalid for the family."""
 
     def start(self, y: Floats, seen: Floats) -> Floats:
-        """(m, ...) where samples are linearized while there is no estimate yet: what labels alone suggest, these and
-        those that the agent has seen, along the first axis (NaN: none)."""
+        """Return (m, ...) the predictors at which samples are linearized before there is an estimate.
+
+        They follow from the samples' labels and from the labels `seen` by the agent, along the first axis, with NaN for
+        missing ones.
+        """
         return np.zeros((self.outputs, *y.shape))
 
     def plausible(self, y: Floats, samples: int) -> Limits:
@@ -202,83 +208,87 @@ class Family(ABC):
         return -np.inf, np.inf
 
     def limits(self, y: Floats) -> Limits:
-        """Between which predictors rows with these labels are linearized, if the family says what is plausible: beyond,
-        the loss is as good as straight, and a row would take long to come back."""
+        """Return the interval of predictors in which rows with these labels are linearized, if one is `plausible`.
+
+        Beyond it the loss is practically linear, so a row would need many steps to return.
+        """
         if type(self).plausible is Family.plausible:
             return -np.inf, np.inf
         start = self.start(y, y)
         return start - CERTAIN, start + CERTAIN
 
     def reach_of(self, low: float, high: float) -> tuple[float, float]:
-        """Between which predictors rows are linearized in a fleet whose labels are between `low` and `high`: those
-        whose mean label is not far outside. This bounds what a row can contribute."""
+        """Return the interval of predictors in which a fleet with labels from `low` to `high` linearizes rows.
+
+        Their mean labels are not far outside this range. This bounds what a row can contribute.
+        """
         return 2 * low - high, 2 * high - low
 
     def recoded(self, y: Floats) -> tuple[Floats, tuple[int, ...] | None]:
-        """Labels as the family numbers them, and what the classes were called; None: as they are numbered."""
+        """Return the labels as the family numbers them, and the names of the classes (None if these are numbers)."""
         return y, None
 
     def mean(self, predictors: Floats) -> Floats:
-        """(m, ...) what the predictors say of a label: its mean, or the probability of each class but the first."""
+        """Return (m, ...) the mean label at these predictors, or the probability of each class except the first."""
         raise Unsupported(f"the family {self.name} does not say what its predictors mean")
 
     def losses(self, predictors: Floats, y: Floats) -> Floats:
-        """(...) the loss of each label."""
+        """Return (...) the loss of each label."""
         raise Unsupported(f"the family {self.name} has derivatives alone, and no loss to report")
 
     def least_losses(self, y: Floats) -> Floats:
-        """(...) the smallest loss that a predictor can give each label: what the deviance is measured from."""
+        """Return (...) the smallest possible loss of each label, which the deviance subtracts."""
         return np.zeros(y.shape)
 
     def bases(self, y: Floats) -> Floats:
-        """(...) what the likelihood of each label has besides the loss; see `log_likelihood`."""
+        """Return (...) the part of the negative log-likelihood that the loss leaves out; see `log_likelihood`."""
         return np.zeros(y.shape)
 
     def log_likelihood(
         self, rows: float, loss: Floats | float, bases: Floats | float, dispersion: float = 1.0
     ) -> Floats | float:
-        """The logarithm of the density of labels, from how many there are, their losses and their bases, summed."""
+        """Return the log-likelihood of labels from their number and the sums of their losses and bases."""
         return -loss - bases
 
     def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        """(...) the logarithm of the density of each label."""
+        """Return (...) the logarithm of the density of each label."""
         if not self.density:
             raise Unsupported(f"the family {self.name} has no density, so there is no likelihood")
         return np.asarray(self.log_likelihood(1.0, self.losses(predictors, y), self.bases(y), dispersion))
 
     def figures(self, predictors: Floats, y: Floats) -> Floats:
-        """(4, ...) deviance, Pearson's statistic, loss and base of each label; 0 without a density."""
+        """Return (4, ...) deviance, Pearson's statistic, loss and base of each label; 0 without a density."""
         if not self.density:
             return np.zeros((4, *y.shape))
         loss = self.losses(predictors, y)
         return np.stack([2 * (loss - self.least_losses(y)), self.pearson(predictors, y), loss, self.bases(y)])
 
     def indicators(self, y: Floats) -> Floats:
-        """(m, ...) labels of which the mean determines an intercept alone: the label, or whether it is a class."""
+        """Return (m, ...) numbers whose means determine a model of only an intercept: labels, or class indicators."""
         return y[None]
 
     def null_loss(self, mean: Floats) -> float:
-        """The mean loss of an intercept alone, from the means (m,) of `indicators`."""
+        """Return the mean loss of a model of only an intercept, from the means (m,) of `indicators`."""
         return float(self.losses(self.constant(float(mean[0]))[:, None], mean)[0])
 
     def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
-        """The dispersion at which the likelihood is reported."""
+        """Return the dispersion at which the likelihood is reported."""
         return dispersion
 
     def information(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the expected second derivatives of the loss."""
+        """Return (m, m, ...) the expected second derivatives of the loss."""
         return self.curvatures(predictors, y)
 
     def pearson(self, predictors: Floats, y: Floats) -> Floats:
-        """(...) squared residuals in units of the variance at dispersion 1."""
+        """Return (...) squared residuals in units of the variance at dispersion 1."""
         raise Unsupported(f"the family {self.name} has no density, so there is no variance of its labels")
 
     def probabilities(self, predictors: Floats) -> Floats:
-        """(classes, ...) the probability of each class."""
+        """Return (classes, ...) the probability of each class."""
         raise Unsupported(f"the labels of the family {self.name} are {self.labels}, which have no classes")
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
-        """(...) random labels at these predictors, (m, ...)."""
+        """Return (...) random labels at these predictors, (m, ...)."""
         raise Unsupported(
             f"the family {self.name} cannot draw labels, so there is nothing to simulate; give it `draw`, "
             "or hand in your own samples"
@@ -345,12 +355,40 @@ class OnePredictor(Family):
         return np.asarray(self.curvature(predictors[0], y))[None, None]
 
     def variance(self, mean: Floats) -> Floats:
-        """The variance of labels of this mean at dispersion 1."""
+        """Return the variance of labels with this mean at dispersion 1."""
         raise Unsupported(f"the family {self.name} has no density, so there is no variance of its labels")
 
     def pearson(self, predictors: Floats, y: Floats) -> Floats:
         mean = self.mean(predictors)[0]
         return np.asarray((y - mean) ** 2 / self.variance(mean))
+
+
+class LogMean(OnePredictor):
+    """A family whose predictor is the logarithm of the mean label."""
+
+    reach: ClassVar[float] = 1.0
+    density: ClassVar[bool] = True
+
+    def mean(self, predictors: Floats) -> Floats:
+        return np.asarray(np.exp(predictors))
+
+    def constant(self, mean: float) -> Floats:
+        return np.array([np.log(mean) if mean > 0 else 0.0])
+
+
+class Counts(LogMean):
+    """A family whose labels are counts."""
+
+    labels: ClassVar[str] = "whole numbers of at least 0"
+
+    def outside(self, y: Floats) -> Booleans:
+        return np.asarray((y < 0) | (y != np.floor(y)))
+
+    def start(self, y: Floats, seen: Floats) -> Floats:
+        return np.log(y + 0.5)[None]
+
+    def reach_of(self, low: float, high: float) -> tuple[float, float]:
+        return -CERTAIN, float(np.log(max(high, 0.0) + 0.5)) + 1
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Counts (Poisson), and numbers some of which are far off (Huber)."""
+"""Counts (Poisson), and numbers with outliers (Huber)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.family import CERTAIN, Limits, OnePredictor
+from gossamer.families.family import Counts, Limits, OnePredictor
 from gossamer.families.special import log_gamma
 
 
 def _median(values: Floats) -> tuple[Floats, Floats]:
-    """The lower median along the first axis, and of how many numbers; NaN are none."""
+    """Return the lower median along the first axis, and the number of values; NaN are left out."""
     count = np.sum(~np.isnan(values), axis=0)
     middle = np.maximum(count - 1, 0) // 2
     return np.take_along_axis(np.sort(values, axis=0), middle[None], axis=0)[0], count
 
 
 @dataclass(frozen=True)
-class Poisson(OnePredictor):
+class Poisson(Counts):
     """Counts whose rate is exp(eta).
 
     Examples
@@ -32,21 +32,12 @@ class Poisson(OnePredictor):
     """
 
     name: ClassVar[str] = "poisson"
-    reach: ClassVar[float] = 1.0
-    density: ClassVar[bool] = True
-    labels: ClassVar[str] = "whole numbers of at least 0"
-
-    def mean(self, predictors: Floats) -> Floats:
-        return np.asarray(np.exp(predictors))
 
     def derivative(self, eta: Floats, y: Floats) -> Floats:
         return np.exp(eta) - y
 
     def curvature(self, eta: Floats, y: Floats) -> Floats:
         return np.exp(eta)
-
-    def constant(self, mean: float) -> Floats:
-        return np.array([np.log(mean) if mean > 0 else 0.0])
 
     def losses(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(np.exp(predictors[0]) - y * predictors[0])
@@ -60,18 +51,9 @@ class Poisson(OnePredictor):
     def variance(self, mean: Floats) -> Floats:
         return mean
 
-    def outside(self, y: Floats) -> Booleans:
-        return np.asarray((y < 0) | (y != np.floor(y)))
-
-    def start(self, y: Floats, seen: Floats) -> Floats:
-        return np.log(y + 0.5)[None]
-
     def plausible(self, y: Floats, samples: int) -> Limits:
         # With a larger rate, counts as small as y are rare: 3 in 10,000 for y = 0.
         return -np.inf, np.log(y + 4 * np.sqrt(y + 1) + 4)
-
-    def reach_of(self, low: float, high: float) -> tuple[float, float]:
-        return -CERTAIN, float(np.log(max(high, 0.0) + 0.5)) + 1
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.poisson(np.exp(predictors[0])), dtype=float)
@@ -79,7 +61,7 @@ class Poisson(OnePredictor):
 
 @dataclass(frozen=True)
 class Huber(OnePredictor):
-    """Numbers around eta, some of them far off: residuals beyond `threshold` count as if they were there.
+    """Numbers around eta with outliers: the loss of residuals beyond `threshold` grows linearly.
 
     Simulated noise is Student's t with `freedom` degrees of freedom.
 

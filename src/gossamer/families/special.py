@@ -28,14 +28,14 @@ def log_gamma(x: Floats) -> Floats:
 
 
 def digamma(x: Floats) -> Floats:
-    """The derivative of `log_gamma`."""
+    """Return the derivative of `log_gamma`."""
     far = x + len(_SHIFT)
     series = sum(c * (-1.0 - 2 * k) * far ** (-2.0 - 2 * k) for k, c in enumerate(_SERIES))
     return np.asarray(np.log(far) - 0.5 / far + series - sum(1 / (x + k) for k in _SHIFT))
 
 
 def trigamma(x: Floats) -> Floats:
-    """The second derivative of `log_gamma`."""
+    """Return the second derivative of `log_gamma`."""
     far = x + len(_SHIFT)
     series = sum(c * (1.0 + 2 * k) * (2 + 2 * k) * far ** (-3.0 - 2 * k) for k, c in enumerate(_SERIES))
     return np.asarray(1 / far + 0.5 / far**2 + series + sum(1 / (x + k) ** 2 for k in _SHIFT))

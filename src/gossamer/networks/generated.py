@@ -1,9 +1,9 @@
 """Rows of networks that are formulas or pure functions of counters: any range of agents, without the others.
 
 Lattices are products of paths and cycles. Random networks draw everything from Philox counters (see
-`numerics/random.py`) that say what is drawn, never from a stream, so that whoever asks for the neighbors of an agent
-gets the same answer. Rows are (starts, neighbors) of the agents first..last-1 with the numbers of their neighbors in
-the whole network, ascending.
+`numerics/random.py`) that identify what is drawn, never from a stream, so that the neighbors of an agent do not depend
+on which range of agents is generated. Rows are (starts, neighbors) of the agents first..last-1 with the numbers of
+their neighbors in the whole network, ascending.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HALF = np.uint64(32)
 
 
 def product_rows(factors: Sequence[Factor], first: int, last: int) -> Rows:
-    """A product of paths and cycles, its agents numbered along the last factor first: grid, torus, hypercube, ..."""
+    """Return the rows of a product of paths and cycles (such as a grid), numbered along the last factor first."""
     sizes = np.array([size for _, size in factors])
     wraps = np.array([kind == "cycle" for kind, _ in factors])
     return Rows(*_product_rows(sizes, wraps, first, last))
@@ -87,10 +87,10 @@ def _sort(values: AnyArray, begin: int, end: int) -> None:
 def geometric_rows(
     agents: int, radius: float, key: np.uint64, first: int, last: int, draw: int
 ) -> tuple[Rows, Floats]:
-    """Neighbors are within `radius`; and (n, 2) the places of the agents first..last-1.
+    """Return the rows of a geometric network, whose neighbors are within `radius`, and (n, 2) the agents' positions.
 
     The unit square is halved until its cells are hardly wider than the radius: at every halving, each agent tosses a
-    coin for its side. Agents are numbered cell by cell along the Z-curve, so neighbors mostly have numbers close by.
+    coin for its side. Agents are numbered cell by cell along the Z-curve, so neighbors mostly have close numbers.
     """
     levels = 2 * max(0, math.floor(-math.log2(min(radius, 1.0)) + 1e-12))
     if first >= last:
@@ -111,7 +111,7 @@ def geometric_rows(
 
 @inlined
 def _ones(bits: np.uint64) -> int:
-    """How many bits are set."""
+    """Return the number of bits that are set."""
     bits = bits - ((bits >> np.uint64(1)) & np.uint64(0x5555555555555555))
     bits = (bits & np.uint64(0x3333333333333333)) + ((bits >> np.uint64(2)) & np.uint64(0x3333333333333333))
     bits = (bits + (bits >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -120,7 +120,7 @@ def _ones(bits: np.uint64) -> int:
 
 @compiled
 def _heads(tosses: int, node: int, level: int, key: np.uint64, draw: int) -> int:
-    """How many of the agents in a cell of this level go to its lower half: a coin for each."""
+    """Return how many of the agents in a cell of this level go to its lower half, by a coin toss for each."""
     heads = 0
     for k in range(0, tosses, BITS):
         w0, w1, w2, w3 = words(key, TOPOLOGY, k // BITS, node, 1 + level, draw)
@@ -143,7 +143,7 @@ def _all_heads(sizes: Integers, nodes: Integers, level: int, key: np.uint64, dra
 
 @compiled
 def _cell_of(agent: int, agents: int, levels: int, key: np.uint64, draw: int) -> int:
-    """The cell that holds an agent."""
+    """Return the cell that contains an agent."""
     node, size = 0, agents
     for level in range(levels):
         lower = _heads(size, node, level, key, draw)
@@ -158,7 +158,7 @@ def _cell_of(agent: int, agents: int, levels: int, key: np.uint64, draw: int) ->
 def _cells(
     agents: int, levels: int, wanted: Integers, key: np.uint64, draw: int
 ) -> tuple[Integers, Integers]:
-    """The first agent of each of some cells, ascending, and how many agents it has."""
+    """Return the first agent and the number of agents of each of these cells, which ascend."""
     nodes, firsts, sizes = np.array([0]), np.array([0]), np.array([agents])
     for level in range(levels):
         lower = _all_heads(sizes, nodes, level, key, draw)
@@ -172,7 +172,7 @@ def _cells(
 
 @compiled
 def _unfold(cell: int, levels: int) -> tuple[int, int]:
-    """Column and row of a cell on the Z-curve."""
+    """Return the column and row of a cell on the Z-curve."""
     x = y = 0
     for k in range(levels // 2):
         y |= (cell >> (2 * k) & 1) << k
@@ -190,7 +190,7 @@ def _fold(x: int, y: int, levels: int) -> int:
 
 @compiled
 def _around(cells: Integers, levels: int) -> Integers:
-    """(cells, 9) each cell and those around it, ascending; -1 where the square ends."""
+    """Return (cells, 9) each cell and the cells around it, ascending; -1 beyond the border of the square."""
     side = 1 << (levels // 2)
     around = np.full((cells.size, 9), -1, np.int64)
     for k in range(cells.size):
@@ -207,7 +207,7 @@ def _around(cells: Integers, levels: int) -> Integers:
 def _places(
     cells: Integers, firsts: Integers, counts: Integers, levels: int, key: np.uint64, draw: int
 ) -> Floats:
-    """(n, 2) where the agents of some cells are, cell by cell."""
+    """Return (n, 2) the positions of the agents of these cells, cell by cell."""
     side = 2.0 ** -(levels // 2)
     places = np.empty((counts.sum(), 2))
     at = 0
@@ -261,7 +261,7 @@ def _near(
 
 
 def erdos_renyi_rows(agents: int, p: float, key: np.uint64, first: int, last: int, draw: int) -> Rows:
-    """Agents are in blocks, and every pair of blocks draws its edges from a stream of its own."""
+    """Return the rows of an Erdős–Rényi network: each pair of blocks of agents draws its edges from its own stream."""
     block = 1 << max(6, math.ceil(math.log2(PAIRS / p) / 2))
     return Rows(*_erdos_renyi_rows(agents, float(p), block, key, first, last, draw))
 
@@ -283,7 +283,7 @@ def _erdos_renyi_rows(
                 size = min(block, agents - low * block) * width
                 at, k = -1, 0
                 while True:
-                    # The distance to the next edge: how often a coin that shows an edge with probability p does not.
+                    # The distance to the next edge has a geometric distribution.
                     w0, w1, w2, w3 = words(key, TOPOLOGY, k // 2, low, high, draw)
                     word = (w0 << HALF | w1) if k % 2 == 0 else (w2 << HALF | w3)
                     u = (np.float64(word >> np.uint64(11)) + 0.5) * 2.0**-53
@@ -313,10 +313,10 @@ def _erdos_renyi_rows(
 
 
 def expander_rows(agents: int, degree: int, key: np.uint64, first: int, last: int) -> Rows:
-    """Random Hamiltonian cycles, degree/2 of them, and a random matching where the degree is odd.
+    """Return the rows of degree/2 random Hamiltonian cycles and, if the degree is odd, a random matching.
 
-    A random regular graph but for the edges that two of them share: these count once, about degree^2/4 in the whole
-    network, and their ends have a neighbor fewer.
+    This is a random regular graph except that edges which two of them share count only once: about degree^2/4 in the
+    whole network, whose ends have one neighbor fewer.
     """
     half = np.uint64((max(agents - 1, 1).bit_length() + 1) // 2)
     return Rows(*_expander_rows(agents, degree, half, key, first, last))
@@ -324,7 +324,7 @@ def expander_rows(agents: int, degree: int, key: np.uint64, first: int, last: in
 
 @compiled
 def _shuffled(i: int, agents: int, half: np.uint64, key: np.uint64, which: int, back: bool) -> int:
-    """Where the random permutation `which` sends i, or what it sends to i: a Feistel cipher of the number's bits."""
+    """Return the image of i under the random permutation `which`, or its preimage: a Feistel cipher of its bits."""
     mask, value = (np.uint64(1) << half) - np.uint64(1), np.uint64(i)
     while True:  # numbers beyond the last agent are sent on until they are one of the agents
         left, right = value >> half, value & mask

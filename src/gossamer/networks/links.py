@@ -1,7 +1,7 @@
-"""Who is whose neighbor, and with which weight, in as few bytes as possible: what a gossip matrix is made of.
+"""The neighbors of each agent and the weights of their edges, in as few bytes as possible.
 
-A large network is built, stored and read in this form, whole or a part of its agents at a time; the matrix follows
-from it where somebody asks for one.
+Large networks are built, stored and read in this form, as a whole or for some of the agents at a time; the gossip
+matrix is computed from it on request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Links(NamedTuple):
 
     starts: AnyArray
     neighbors: AnyArray
-    codes: AnyArray  #: uint8 if there are so few different weights, otherwise uint32
+    codes: AnyArray  #: uint8 if there are at most 256 different weights, otherwise uint32
     weights: Floats
     scale: float = 1.0
 
@@ -54,18 +54,18 @@ class Links(NamedTuple):
 
     @property
     def edges(self) -> Integers:
-        """(E, 2) every edge once, the smaller number first, in ascending order."""
+        """(E, 2) every edge once, with the smaller number first, in ascending order."""
         agent = np.repeat(np.arange(self.agents), self.degrees)
         once = self.neighbors > agent
         return np.column_stack([agent[once], self.neighbors[once]]).astype(np.int64)
 
     @property
     def eigenvalue_bound(self) -> float:
-        """No eigenvalue of L is larger: twice the largest sum of an agent's absolute weights (Gershgorin)."""
+        """A bound on the eigenvalues of L: twice the largest sum of an agent's absolute weights (Gershgorin)."""
         return 2 * float(_largest_sum(self.starts, self.codes, np.abs(self.weights * self.scale)))
 
     def laplacian(self) -> sp.csr_matrix:
-        """L itself: rows sum to zero."""
+        """Return L, whose rows sum to zero."""
         count = len(self.neighbors) + self.agents
         kind = np.int32 if count < 2**31 else np.int64
         indptr = np.empty(self.agents + 1, kind)
@@ -77,13 +77,13 @@ class Links(NamedTuple):
 
 
 def some_rows(rows: Rows, first: int, last: int) -> Rows:
-    """The rows of the agents first..last-1; the neighbors keep their numbers."""
+    """Return the rows of the agents first..last-1; the neighbors keep their numbers."""
     begin, end = rows.starts[[first, last]]
     return Rows(rows.starts[first : last + 1] - begin, rows.neighbors[begin:end])
 
 
 def rows_of_edges(agents: int, edges: Integers) -> Rows:
-    """The rows of an undirected graph whose edges are listed once each."""
+    """Return the rows of an undirected graph, from a list that has each edge once."""
     i, j = edges.T
     ones = np.ones(2 * len(edges), np.uint8)
     pattern = sp.csr_matrix((ones, (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(agents, agents))
@@ -92,7 +92,7 @@ def rows_of_edges(agents: int, edges: Integers) -> Rows:
 
 
 def links_of_matrix(gossip: sp.csr_matrix) -> Links:
-    """The links of a gossip matrix; its diagonal says nothing new, since rows sum to zero."""
+    """Return the links of a gossip matrix, whose diagonal follows from them because rows sum to zero."""
     if not gossip.has_sorted_indices:
         gossip = gossip.sorted_indices()
     agent = np.repeat(np.arange(gossip.shape[0]), np.diff(gossip.indptr))
@@ -108,10 +108,10 @@ def links_of_matrix(gossip: sp.csr_matrix) -> Links:
 
 
 def weighted(rows: Rows, weights: str, degrees: Integers | None = None, most: int | None = None) -> Links:
-    """Rows with the weights of a rule ("best-constant" is 1 here: it is scaled when the spectrum is known).
+    """Return rows with the weights of a rule ("best-constant" is 1 here, and is scaled when the spectrum is known).
 
-    Where the rows are those of a part of the agents, `degrees` has the degrees of all whose numbers occur in them, the
-    rows' own first, and `most` is the largest degree of the whole network.
+    If the rows are those of some of the agents, `degrees` has the degrees of all agents whose numbers occur in them,
+    those with rows first, and `most` is the largest degree of the whole network.
     """
     checks.choice("weights", weights, WEIGHTS)
     if weights == "metropolis":
@@ -129,7 +129,7 @@ def weighted(rows: Rows, weights: str, degrees: Integers | None = None, most: in
 def _code_larger_degrees(
     codes: AnyArray, starts: AnyArray, neighbors: AnyArray, degrees: Integers
 ) -> Integers:
-    """Number the different values of max(d_i, d_j) as they come, and return them; no sorting of all links."""
+    """Number the different values of max(d_i, d_j) as they occur, without sorting all links, and return them."""
     code_of = np.full(degrees.max() + 1 if degrees.size else 1, -1, np.int64)
     values = np.empty(code_of.size, np.int64)
     count = 0

@@ -208,25 +208,16 @@ def _metropolis_bound(sides: Sequence[int]) -> float:
     return float(max(ratios)) * (1 + 1e-14)
 
 
-class CompleteSpectrum(Spectrum):
-    """A scaled Laplacian of the complete graph: all modes but the constant share one eigenvalue."""
+class CompleteSpectrum(ProductSpectrum):
+    """A scaled Laplacian of the complete graph: all modes but the constant share one eigenvalue.
+
+    So any basis does that has the constant vector in it, here that of a path.
+    """
 
     def __init__(self, scale: float, agents: int) -> None:
-        self._basis = _Axis("path", agents)
+        super().__init__(scale, [("path", agents)])
         self.eigenvalues = np.full(agents, scale * agents)
         self.eigenvalues[0] = 0.0
-
-    def analyze(self, x: AnyArray) -> AnyArray:
-        return self._basis.analyze(x, 0)
-
-    def synthesize(self, c: AnyArray) -> AnyArray:
-        return self._basis.synthesize(c, 0)
-
-    def energy(self, v: AnyArray) -> AnyArray:
-        return self._basis.energy(v, 0)
-
-    def spread(self, v: AnyArray) -> AnyArray:
-        return self._basis.spread(v, 0)
 
 
 class StarSpectrum(Spectrum):
