@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.small_fleets import free_ports
 from tests.support.waiting import PATIENCE, until
 
 PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -23,17 +24,11 @@ needs_mosquitto = pytest.mark.skipif(
 )
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
-
-
 class Mosquitto:
     """A broker with a disk; `lines` are added to its configuration."""
 
     def __init__(self, folder: Path, lines: str = "allow_anonymous true") -> None:
-        self.port = free_port()
+        [self.port] = free_ports(1)
         self._file = folder / "mosquitto.conf"
         self._file.write_text(
             f"user root\npersistence true\npersistence_location {folder}/\nmax_queued_messages 0\n"

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.mosquitto import Mosquitto, free_port, needs_mosquitto
+from tests.support.mosquitto import Mosquitto, needs_mosquitto
+from tests.support.small_fleets import free_ports
 from tests.support.waiting import PATIENCE
 
 _ROUTER = """
@@ -32,7 +33,7 @@ class ZenohRouter:
     """A router that other clients may use as well."""
 
     def __init__(self, folder: Path) -> None:
-        self.port = free_port()
+        [self.port] = free_ports(1)
         self._process: subprocess.Popen[str] | None = None
         self.start()
 

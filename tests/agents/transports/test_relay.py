@@ -13,6 +13,7 @@ from tests.support.small_fleets import fleet, hidden, make_certificates
 from tests.support.waiting import PATIENCE, until
 from tests.support.zenoh_router import MIDDLES, ZenohRouter
 
+from gossamer.agents.transports import calling
 from gossamer.agents.transports.relay import _HEADER
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import InvalidInput
@@ -129,6 +130,23 @@ def test_an_end_that_was_not_heard_of_is_told_again(tmp_path: Path, broker: Midd
     finally:
         pair.close()
     pair.check()
+
+
+def test_who_called_before_the_neighbor_came_calls_again(
+    tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker forgets what nobody subscribes to, so the neighbor announces itself."""
+    monkeypatch.setattr(calling, "PATIENCE", 3600.0)
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
+    first, second = (TlsTransport(s) for s in hidden(settings, (0, 1), broker.address("site")))
+    second.open()
+    relay = second._connector._relay
+    assert relay is not None
+    until(lambda: any(stream.sent for stream in list(relay._streams.values())), "a call")
+    first.open()
+    until(lambda: first.present() and second.present(), "a connection")
+    first.close()
+    second.close()
 
 
 def test_a_wrong_broker_says_why(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.mosquitto import Mosquitto
 from tests.support.small_fleets import PLAINTEXT, fleet, hidden, make_certificates
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 from tests.support.zenoh_router import MIDDLES, ZenohRouter
 
 from gossamer.agents.config.settings import Neighbor
@@ -50,7 +50,7 @@ def check_all(transports: list[Transport]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(2 * PATIENCE)
         assert not thread.is_alive()
     if failures:
         raise failures[0]
@@ -124,7 +124,7 @@ def test_mpi_conforms(tmp_path: Path) -> None:
         env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=2 * PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

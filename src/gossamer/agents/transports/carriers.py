@@ -43,7 +43,10 @@ class Carrier(Protocol):
 
 
 def carrier_of(settings: AgentSettings, receive: Receive, renewed: Callable[[], None]) -> Carrier:
-    """Return the carrier named in [transport]; it calls `renewed` when it connects, as packets may have been lost."""
+    """Return the carrier named in [transport].
+
+    It calls `renewed` whenever it has connected and receives packets, because earlier ones may have been lost.
+    """
     url = Url(settings.broker)
     if url.kind in ("mqtt", "mqtts"):
         return _MqttCarrier(settings, url, receive, renewed)
@@ -86,7 +89,7 @@ class _MqttCarrier(_Client):
     def open(self) -> None:
         self._client = self._broker.client()
         self._client.on_message = self._on_message
-        self._client.on_subscribe = lambda *_: self._broker.works()
+        self._client.on_subscribe = self._on_subscription
         self._broker.start()
 
     def send(self, topic: str, packet: bytes) -> bool:
@@ -105,9 +108,12 @@ class _MqttCarrier(_Client):
         self._broker.stop()
 
     def _on_connection(self, session_present: bool) -> None:
-        self._renewed()
         self._unsent.clear()
         self._client.subscribe(f"{self._topic}/{self._me}/+")
+
+    def _on_subscription(self, *_: object) -> None:
+        self._broker.works()
+        self._renewed()
 
     def _on_message(self, client: object, data: object, message: Any) -> None:
         self._receive(message.topic.rpartition("/")[2], bytes(message.payload))
@@ -162,8 +168,8 @@ class _ZenohCarrier(_Client):
             try:
                 with self._zenoh.open(self._config) as self._session:
                     self._session.declare_subscriber(f"{self._topic}/{self._me}/*", self._on_sample)
-                    self._renewed()
                     self.failing = ""
+                    self._renewed()
                     while self._session.info.routers_zid() and not self._closed.wait(_LOOK):
                         pass
                     self.failing = f"the router {self._name} is away"

@@ -15,7 +15,7 @@ from functools import partial
 from gossamer.agents.round.transport import Transport
 
 ROUNDS = 20
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _SLACK = 5.0
 
 

@@ -9,6 +9,9 @@ read from it. So the broker, and anyone who may read its topics, sees only ciphe
 A packet without data ends a connection, and is the answer to packets of one that has ended. A missing packet ends
 it too, and the agents connect again; a duplicate is dropped. Anyone who may write to these topics can disturb
 connections, but can neither read nor forge their data.
+
+A broker drops packets for an agent that is not connected to it. So an agent that has connected announces itself to its
+neighbors, by a packet with the number zero, and they call again where their call was not answered.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.transports.carriers import carrier_of
 
 _HEADER = struct.Struct("<8sI")
+_HERE = bytes(8)
+"""The number, of no connection, by which an agent announces itself."""
+
 _PIECE = 1 << 16
 _BUFFER = 1 << 18
 """Size of the socket buffers in bytes."""
@@ -51,7 +57,7 @@ class Relay:
     """An agent's connections through a broker; `arrive` gets those that neighbors open."""
 
     def __init__(self, settings: AgentSettings, arrive: Arrive) -> None:
-        self._carrier = carrier_of(settings, self._receive, self._forget)
+        self._carrier = carrier_of(settings, self._receive, self._renew)
         self._me = settings.id
         self.neighbors: frozenset[int] = frozenset()
         self._arrive = arrive
@@ -134,23 +140,30 @@ class Relay:
 
     # -- threads of the carrier ----------------------------------------------------------------------
 
-    def _forget(self) -> None:
-        """End all connections, because packets were lost."""
+    def _renew(self) -> None:
+        """End all connections, because packets were lost, and announce this agent."""
         for stream in list(self._streams.values()):
             self._end(stream)
+        for neighbor in self.neighbors:
+            self._carrier.send(f"{neighbor}/{self._me}", _HEADER.pack(_HERE, 0))
 
     def _receive(self, sender: str, payload: bytes) -> None:
         if not sender.isdecimal() or int(sender) not in self.neighbors or len(payload) < _HEADER.size:
             return
         number, k = _HEADER.unpack_from(payload)
         neighbor, piece = int(sender), payload[_HEADER.size :]
+        if number == _HERE:
+            for call in self._of(neighbor):
+                if not call.received:
+                    self._end(call, told=False)
+            return
         stream = self._streams.get((neighbor, number))
         if stream is None:
             if k and piece:  # of a connection that has ended here, which the other end does not know
                 self._carrier.send(f"{neighbor}/{self._me}", _HEADER.pack(number, 0))
             if k or not piece:
                 return
-            others = [s for s in list(self._streams.values()) if s.neighbor == neighbor]
+            others = self._of(neighbor)
             if len(others) >= _MOST:
                 self._end(min(others, key=lambda s: s.received), told=False)
             near = self._open(neighbor, number)
@@ -159,6 +172,9 @@ class Relay:
             self._arrive(neighbor, near)
         else:
             self._take(stream, k, piece)
+
+    def _of(self, neighbor: int) -> list[_Stream]:
+        return [stream for stream in list(self._streams.values()) if stream.neighbor == neighbor]
 
     def _take(self, stream: _Stream, k: int, piece: bytes) -> None:
         if not piece:
