@@ -117,6 +117,35 @@ def test_the_worst_coalition_is_found_by_looking_at_all():
     )  # the center is a leaf's only neighbor
 
 
+def test_a_coalition_of_many_is_sampled_and_says_so():
+    found = gs.privacy("grid:6x6", 10.0, noise=1.0, coalition=3)
+    assert len(found.coalition) == 3
+    assert found.caveats == (
+        "only 84 coalitions of 3 agents, around the agents with the fewest neighbors, were examined",
+    )
+    assert np.nanmax(found.mu_change) == pytest.approx(1.0)  # it contains both neighbors of a corner
+
+
+def test_the_result_is_a_table_like_the_others():
+    found = gs.privacy("cycle:6", 10.0, coalition={2}, readings=5)
+    assert repr(found).startswith("<Privacy masks of 10.0 on cycle:6 against agent 2: 5 rows: agent=0..5")
+    frame = found.to_frame()
+    assert list(frame) == [
+        "network",
+        "agent",
+        "part",
+        "mu_change",
+        "mu_move",
+        "mu_reading",
+        "epsilon",
+        "note",
+    ]
+    assert frame.agent.tolist() == [0, 1, 3, 4, 5]
+    np.testing.assert_allclose(frame.mu_move, found.mu_move[frame.agent])
+    np.testing.assert_allclose(frame.epsilon, [epsilon_of(mu, 1e-5) for mu in frame.mu_move])
+    assert "against agents 0, 3" in gs.privacy("cycle:6", 10.0, coalition=[3, 0]).title
+
+
 @pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
 def test_epsilon_delta_and_mu_are_inverse_to_each_other(mu):
     for delta in (1e-3, 1e-9):

@@ -108,7 +108,10 @@ class Privacy(Result):
     def title(self) -> str:
         hidden = f"masks of {self.masks.scale}" + (", refreshed" if self.masks.refresh else "")
         noise = f" and noise of {self.noise:g}" if self.noise else ""
-        seen = f" against {len(self.coalition)} agents" if self.coalition else ""
+        count, seen = len(self.coalition), ""
+        if count:
+            names = ", ".join(map(str, self.coalition))
+            seen = f" against agent{'s' * (count > 1)} {names}" if count <= 4 else f" against {count} agents"
         return f"{hidden}{noise} on {self.network.name}{seen}"
 
     @property
@@ -154,20 +157,27 @@ class Privacy(Result):
     def records(self) -> list[Record]:
         part = {agent: k for k, members in enumerate(self.public) for agent in members}
         note = "; ".join(self.caveats)
-        rows = []
-        for agent in sorted(part):
-            mu = self.mu_change[agent] if self.noise else self.mu_move[agent]
-            values = {
-                "mu_change": self.mu_change[agent],
-                "mu_move": self.mu_move[agent],
-                "mu_reading": self.mu_reading[agent],
-                "epsilon": epsilon_of(mu, DELTA),
+        mu = self.mu_change if self.noise else self.mu_move
+        values = {
+            "mu_change": self.mu_change,
+            "mu_move": self.mu_move,
+            "mu_reading": self.mu_reading,
+            "epsilon": np.array([epsilon_of(one, DELTA) for one in mu.tolist()]),
+        }
+        columns = {
+            name: [None if math.isnan(value) else value for value in column.tolist()]
+            for name, column in values.items()
+        }
+        return [
+            {
+                "network": self.network.name,
+                "agent": agent,
+                "part": part[agent],
+                **{name: column[agent] for name, column in columns.items()},
+                "note": note,
             }
-            known = {name: None if math.isnan(value) else float(value) for name, value in values.items()}
-            rows.append(
-                {"network": self.network.name, "agent": agent, "part": part[agent], **known, "note": note}
-            )
-        return rows
+            for agent in sorted(part)
+        ]
 
     def plot(self, ax: Panels | None = None) -> Panels:
         """Plot delta against epsilon for the worst agent, and for the worst single neighbor and pair of neighbors."""
@@ -230,8 +240,9 @@ def privacy(
     caveats: list[str] = []
     members = _members(network, coalition)
     if members is None:
+        every = isinstance(coalition, int)
         candidates = _every(network, coalition) if isinstance(coalition, int) else _around(network, 1)
-        view = _worst_of(network, masks, noise, change, *candidates)
+        view = _worst_of(network, masks, noise, change, *candidates, near=not every)
         members = () if view is None else view.coalition
         caveats += [view.note] if view is not None and view.note else []
     mu_change, mu_move, parts = _mus(network, masks, noise, change, members)
@@ -409,15 +420,18 @@ def _worst_of(
     change: float,
     coalitions: Sequence[tuple[int, ...]],
     note: str,
+    *,
+    near: bool = True,
 ) -> View | None:
-    """Return the view of the coalition that sees most of one of its neighbors."""
+    """Return the view of the coalition that sees most of one of its neighbors, or, unless `near`, of any agent."""
     worst, most = None, -math.inf
     for coalition in coalitions:
         mu_change, mu_move, _ = _mus(network, masks, noise, change, coalition)
         # An agent that is cut off has no secret to share.
         mu_move = np.where(np.isnan(mu_move), np.inf, mu_move)
         mu = mu_change if noise else mu_move
-        around = np.setdiff1d(np.concatenate([_neighbors(network, i) for i in coalition]), coalition)
+        watched = np.concatenate([_neighbors(network, i) for i in coalition]) if near else np.arange(len(mu))
+        around = np.setdiff1d(watched, coalition)
         if len(around) and mu[around].max() > most:
             agent = int(around[np.argmax(mu[around])])
             most = float(mu[agent])
@@ -435,7 +449,7 @@ def _around(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:
 
     Agents with few neighbors come first, because few masks hide them.
     """
-    limit = int(np.clip(COALITIONS * (300 / network.agents) ** 2, 10, COALITIONS))
+    limit = _most_coalitions(network)
     coalitions: dict[tuple[int, ...], None] = {}
     for agent in np.argsort(network.links.degrees, kind="stable").tolist():
         near = sorted(_neighbors(network, agent).tolist())
@@ -449,11 +463,22 @@ def _around(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:
 
 
 def _every(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:
-    """Return all coalitions of `size` agents, or a sample of them with a note that says so."""
+    """Return all coalitions of `size` agents, or some of them with a note that says so.
+
+    These contain as many neighbors of an agent as fit, and random agents.
+    """
     if math.comb(network.agents, size) <= COALITIONS:
         return list(itertools.combinations(range(network.agents), size)), ""
     rng = np.random.default_rng(0)
-    draws = (rng.choice(network.agents, size, replace=False).tolist() for _ in range(COALITIONS))
-    return [
-        tuple(sorted(draw)) for draw in draws
-    ], f"only {COALITIONS} random coalitions of {size} agents were examined"
+    coalitions = []
+    for members in _around(network, size)[0]:
+        others = np.setdiff1d(np.arange(network.agents), members)
+        more = rng.choice(others, size - len(members), replace=False).tolist()
+        coalitions.append(tuple(sorted((*members, *more))))
+    where = "around the agents with the fewest neighbors"
+    return coalitions, f"only {len(coalitions)} coalitions of {size} agents, {where}, were examined"
+
+
+def _most_coalitions(network: Network) -> int:
+    """Return how many coalitions are evaluated in a network of this size."""
+    return int(np.clip(COALITIONS * (300 / network.agents) ** 2, 10, COALITIONS))
