@@ -20,7 +20,7 @@ WORST = 0.5
 """How far an estimate may leave the range of the observations on the way, as a multiple of its width. A liar can
 move estimates within the range of the fleet, and no further; without a range nothing bounds it, so there is none."""
 
-MASKS = 3.0
+MASKS = 10.0
 """How much further, as a multiple of the masks: while an agent without a store has no masks, those of its neighbors are
 in the average."""
 
