@@ -38,12 +38,6 @@ def affine(out: Floats, constant: float, scale: float, x: Floats) -> None:
 
 
 @reassociated
-def _scaled(out: Floats, scale: float, x: Floats) -> None:
-    for g in range(out.size):
-        out[g] = scale * x[g]
-
-
-@reassociated
 def _product(out: Floats, scale: float, x: Floats, y: Floats) -> None:
     for g in range(out.size):
         out[g] = scale * x[g] * y[g]
@@ -238,7 +232,7 @@ def step_forward(
     for i in range(2):
         for j in range(size):
             row = mean[1 - now, i, j]
-            _scaled(row, 1.0 if i == 0 else float(before + t), b[j])
+            affine(row, 0.0, 1.0 if i == 0 else float(before + t), b[j])
             for k in range(size):
                 if used[j, k]:
                     multiply_add(row, a[j, k], mean[now, i, k])

@@ -116,12 +116,6 @@ def _squared_distance(x: Floats, y: Floats) -> float:
     return total
 
 
-@reassociated
-def _add_multiple(out: Floats, scale: float, x: Floats) -> None:
-    for t in range(out.size):
-        out[t] += scale * x[t]
-
-
 @compiled
 def _impulse_sums(x: float, table: Table, run: int, register: int, sums: Floats) -> None:
     """Write what `register` holds of an observation after 1, ..., T rounds, that of the observation included.
@@ -148,7 +142,7 @@ def _impulse_sums(x: float, table: Table, run: int, register: int, sums: Floats)
         stop = min(start + BLOCK, rounds)
         following_entry = np.zeros(size)
         for j in range(size):
-            _add_multiple(sums[start:stop], entry[j], rows[j, : stop - start])
+            add(sums[start:stop], entry[j], rows[j, : stop - start])
             for k in range(size):
                 following_entry[j] += power[j, k] * entry[k]
             if abs(following_entry[j]) < 1e-150:  # arithmetic on denormal numbers is slow
