@@ -168,12 +168,8 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topo
     name, advice = f"geometric:{n}", f"raise radius={radius:.4g}"
     size = math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2))
     if n >= COUNTED:
-        key, within = random.key(seed), radius
-
-        def rows(first: int, last: int, draw: int) -> tuple[Rows, Floats]:
-            return geometric_rows(n, within, key, first, last, draw)
-
-        return Topology(name, n, size, draw=rows, advice=advice)
+        draw = partial(geometric_rows, n, radius, random.key(seed))
+        return Topology(name, n, size, draw=draw, advice=advice)
     _affordable(size)
 
     def near(seed: int) -> Topology:  # the same as nx.random_geometric_graph, in a tenth of the time

@@ -136,22 +136,17 @@ class AgentCollector:
         states = {(*key, neighbor.state): 1.0 for key, neighbor in by_name.items()}
         text = "State of each neighbor (joining, alive, silent, stopped, dead or quarantined); always 1"
         yield self._gauges("neighbor_state", text, ["neighbor", "state"], states)
-        lost = {key: neighbor.lost for key, neighbor in by_name.items()}
-        yield self._counters("messages_lost", "Rounds without a neighbor's message", ["neighbor"], lost)
-        late = {key: neighbor.late for key, neighbor in by_name.items()}
-        yield self._counters("messages_late", "Messages for a round already over", ["neighbor"], late)
-        trips = {key: neighbor.round_trip for key, neighbor in by_name.items()}
-        yield self._gauges(
-            "round_trip_seconds", "A message to a neighbor and its answer", ["neighbor"], trips
-        )
-        far = {key: neighbor.distance for key, neighbor in by_name.items()}
-        yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
-        heard = {key: neighbor.last_heard for key, neighbor in by_name.items()}
-        text = "Since the last message of a neighbor that was used"
-        yield self._gauges("last_heard_seconds", text, ["neighbor"], heard)
-        epochs = {key: neighbor.epoch for key, neighbor in by_name.items()}
-        text = "Epoch of the roster that a neighbor follows"
-        yield self._gauges("neighbor_roster_epoch", text, ["neighbor"], epochs)
+        for make, name, attribute, text in (
+            (self._counters, "messages_lost", "lost", "Rounds without a neighbor's message"),
+            (self._counters, "messages_late", "late", "Messages for a round already over"),
+            (self._gauges, "round_trip_seconds", "round_trip", "A message to a neighbor and its answer"),
+            (self._gauges, "distance", "distance", "Difference from a neighbor's estimate"),
+            (self._gauges, "last_heard_seconds", "last_heard", "Since the last used message of a neighbor"),
+            (self._gauges, "neighbor_roster_epoch", "epoch", "Epoch of the roster that a neighbor follows"),
+        ):
+            yield make(
+                name, text, ["neighbor"], {key: getattr(view, attribute) for key, view in by_name.items()}
+            )
 
     def _counter(self, name: str, text: str, value: float) -> Metric:
         return self._counters(name, text, [], {(): value})
