@@ -23,6 +23,7 @@ from gossamer.applications.likelihood.scaled_huber import ScaledHuber
 from gossamer.arrays import AnyArray, Booleans, Floats
 from gossamer.errors import require
 from gossamer.families import Family, Gamma, LeastSquares, Logistic, NegativeBinomial, Poisson, Softmax
+from gossamer.families.family import Counts
 
 require("sklearn", "data")
 
@@ -43,9 +44,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class _Rates(Poisson):
-    """Poisson family for rates, which need not be integers."""
+class _NotWhole(Counts):
+    """Counts that need not be integers, such as rates."""
 
     labels: ClassVar[str] = "at least 0"
 
@@ -54,13 +54,13 @@ class _Rates(Poisson):
 
 
 @dataclass(frozen=True)
-class _Overdispersed(NegativeBinomial):
-    """Negative binomial family for labels that need not be integers."""
+class _Rates(_NotWhole, Poisson):
+    """Poisson family for rates."""
 
-    labels: ClassVar[str] = "at least 0"
 
-    def outside(self, y: Floats) -> Booleans:
-        return np.asarray(y < 0)
+@dataclass(frozen=True)
+class _Overdispersed(_NotWhole, NegativeBinomial):
+    """Negative binomial family for rates."""
 
 
 @dataclass(eq=False, repr=False)
