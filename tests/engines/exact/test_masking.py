@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,21 @@ def test_the_cost_equals_that_of_a_simulation(small, method, refresh):
     plain = gs.exact(method, net, obs, [8, 30])
     assert np.all(expected.variance > plain.variance)
     np.testing.assert_array_equal(expected.bias, plain.bias)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refresh", [False, True])
+def test_the_added_error_is_within_one_percent_of_the_simulated_one(refresh):
+    net, obs, masks = gs.Network.grid(3, 4), gs.Gaussian(np.arange(12.0)), gs.Masks(100.0, refresh=refresh)
+    method, rounds, trials = gs.AnytimeSDA("local"), [4, 10], 60_000
+    expected, simulated = (
+        run(masks=masks).total_error - run().total_error
+        for run in (
+            partial(gs.exact, method, net, obs, rounds),
+            partial(gs.simulate, method, net, obs, rounds, trials=trials, seed=2),
+        )
+    )
+    np.testing.assert_allclose(simulated, expected, rtol=0.01)  # the standard error is about half of that
 
 
 @pytest.mark.parametrize("name", ["erdos-renyi:12", "grid:3x4", "cycle:7", "star:6", "path:5"])
