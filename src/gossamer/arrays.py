@@ -21,7 +21,7 @@ Precision = type[np.float64] | type[np.float32]
 
 
 def same(a: object, b: object) -> bool:
-    """Whether two values are equal, arrays entry by entry, with NaN equal to NaN."""
+    """Return whether two values are equal, arrays entry by entry, with NaN equal to NaN."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         x, y = np.asarray(a), np.asarray(b)
         return bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f" and y.dtype.kind == "f"))
@@ -35,6 +35,6 @@ def same(a: object, b: object) -> bool:
 
 
 def extent(values: AnyArray) -> str:
-    """The least and the largest of some numbers, as text."""
+    """Return the least and the largest of some numbers, as text."""
     low, high = float(np.min(values)), float(np.max(values))
     return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

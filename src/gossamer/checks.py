@@ -129,7 +129,7 @@ def listed(name: str, value: object) -> list[Item] | list[object]:
 
 
 def brief(value: object) -> str:
-    """A value as it appears in a message, cut short if it is long."""
+    """Return a value as it appears in a message, cut short if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

@@ -247,7 +247,7 @@ def fitted(features: Any, observations: AnyArray) -> Any:
 
 
 def as_rows(observations: AnyArray) -> Floats:
-    """(M, d) observations of any shape (M, ...)."""
+    """Return (M, d) observations of any shape (M, ...)."""
     rows = np.asarray(observations, dtype=float)
     return rows.reshape(len(rows), -1)
 

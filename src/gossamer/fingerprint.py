@@ -47,7 +47,7 @@ class SourceTree:
         self._contents: dict[Path, bytes] = {}
 
     def digest(self, module: Path) -> str:
-        """A digest of the names and contents of `reachable(module)`."""
+        """Return a digest of the names and contents of `reachable(module)`."""
         digest = hashlib.sha256()
         for path in sorted(self.reachable(module)):
             inside = path.is_relative_to(self.package)
@@ -78,7 +78,7 @@ class SourceTree:
         return self._contents[path]
 
     def _imported(self, path: Path) -> frozenset[Path]:
-        """The files of the package that this one imports."""
+        """Return the files of the package that this one imports."""
         if path not in self._imports:
             files: set[Path] = set()
             for node in imports(ast.parse(self._content(path))):
@@ -115,7 +115,7 @@ class SourceTree:
             yield from self._names_of(folder, [alias.name for alias in node.names])
 
     def _modules(self, parts: Sequence[str]) -> Iterator[Path]:
-        """The files of the module a.b.c and of the packages a and a.b, whose `__init__` runs first."""
+        """Yield the files of the module a.b.c and of the packages a and a.b, whose `__init__` runs first."""
         for depth in range(1, len(parts) + 1):
             base = self.package.joinpath(*parts[:depth])
             for path in (base / "__init__.py", base.with_suffix(".py")):
@@ -135,7 +135,7 @@ class SourceTree:
             yield from (p for p in folder.rglob("*.py") if p != self.package / "__init__.py")
 
     def _folders_above(self, module: Path) -> Iterator[Path]:
-        """The `__init__` files of the packages that a module of the package is in."""
+        """Yield the `__init__` files of the packages that a module of the package is in."""
         if module.is_relative_to(self.package):
             yield from self._modules(module.relative_to(self.package).parts[:-1])
 

@@ -31,14 +31,14 @@ class Totals(NamedTuple):
     base: float
 
     def dispersion(self, family: Family, parameters: float) -> float:
-        """The factor of the variance: 1, or Pearson's statistic per degree of freedom; NaN if there are none."""
+        """Return the factor of the variance: 1, or Pearson's statistic per degree of freedom; NaN if there are none."""
         if not family.dispersed:
             return 1.0
         freedom = self.rows - parameters
         return float(self.pearson / freedom) if freedom > 1e-6 else np.nan  # rows are averages, and round
 
     def log_likelihood(self, family: Family, dispersion: float) -> float:
-        """The logarithm of the density of all labels; NaN without a density, or if labels are fitted exactly."""
+        """Return the logarithm of the density of all labels; NaN without a density, or if labels are fitted exactly."""
         if not family.density:
             return np.nan
         at = family.likelihood_dispersion(dispersion, float(self.deviance / self.rows))
@@ -200,7 +200,7 @@ class Summary(Result):
         return "\n".join([*lines, *([self.note] if self.note else [])])
 
     def plot(self, ax: plotting.Panels | None = None) -> plotting.Panels:
-        """The intervals."""
+        """Plot the intervals."""
         axes = plotting.axes_for([self.title], ax)
         panel = axes[0]
         places = np.arange(len(self.names))
@@ -349,5 +349,5 @@ _ESTIMATORS = {
 
 
 def classes_of(family: Family) -> tuple[int, ...]:
-    """The labels of the classes as the family numbers them; empty if labels are numbers."""
+    """Return the labels of the classes as the family numbers them; empty if labels are numbers."""
     return tuple(range(family.class_count))

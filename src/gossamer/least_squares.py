@@ -54,7 +54,7 @@ def pack(matrices: Floats) -> Floats:
 
 
 def unpack(vectors: Floats, size: int) -> Floats:
-    """The inverse of `pack`."""
+    """Return the inverse of `pack`."""
     rows, columns = np.triu_indices(size)
     matrices = np.empty((*vectors.shape[:-1], size, size))
     matrices[..., rows, columns] = vectors
@@ -73,7 +73,7 @@ def shift(means: Floats, outputs: int, size: int) -> Floats:
 
 
 def centering(curvature: Floats, outputs: int) -> Floats:
-    """(..., p, p) the `shift` by the means that a curvature (..., p, p) with intercepts contains.
+    """Return (..., p, p) the `shift` by the means that a curvature (..., p, p) with intercepts contains.
 
     Covariates that are all far from zero look like a constant; their information is in the deviations from their mean.
     """
@@ -85,7 +85,7 @@ def centering(curvature: Floats, outputs: int) -> Floats:
 
 
 def units(matrix: Floats) -> Floats:
-    """(..., p) the roots of the diagonal; 1 where it is not positive."""
+    """Return (..., p) the roots of the diagonal; 1 where it is not positive."""
     diagonal = np.einsum("...ii->...i", matrix)
     return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
 
@@ -122,7 +122,7 @@ def invert(matrix: Floats, least: Floats | float = 0.0, change: Floats | None = 
 
 
 def unknown_direction(matrix: Floats) -> Floats:
-    """(p,) the direction that a singular matrix says least of: columns of zeros, or the smallest eigenvector."""
+    """Return (p,) the direction that a singular matrix says least of: columns of zeros, or the smallest eigenvector."""
     unseen = np.diag(matrix) <= 0
     direction = unseen.astype(float) if unseen.any() else invert(matrix).directions[:, 0]
     return np.asarray(direction * np.sign(direction[np.argmax(np.abs(direction))]))
@@ -137,7 +137,7 @@ class Singular(Exception):
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:
-    """(p,) theta with matrix theta = right, for a positive definite matrix (p, p); raises `Singular`."""
+    """Return (p,) theta with matrix theta = right, for a positive definite matrix (p, p); raises `Singular`."""
     size = units(matrix)
     scaled = matrix / np.outer(size, size)
     try:
@@ -150,7 +150,7 @@ def solve(matrix: Floats, right: Floats) -> Floats:
 
 
 def in_words(direction: Floats, names: Sequence[str]) -> str:
-    """A direction as its largest components: "1 height - 0.5 weight"."""
+    """Return a direction as its largest components: "1 height - 0.5 weight"."""
     direction = direction / np.abs(direction).max()
     largest = np.flatnonzero(np.abs(direction) > 1e-6)
     largest = largest[np.argsort(-np.abs(direction[largest]), kind="stable")][:6]

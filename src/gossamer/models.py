@@ -135,34 +135,34 @@ class SumLayout(NamedTuple):
         return held[..., 0]
 
     def shifted(self, held: Floats) -> Floats:
-        """(..., p) c, the curvature times the predictors of the rows."""
+        """Return (..., p) c, the curvature times the predictors of the rows."""
         return held[..., FIRST : FIRST + self.size]
 
     def slopes(self, held: Floats) -> Floats:
-        """(..., p) g, the sum of the scores."""
+        """Return (..., p) g, the sum of the scores."""
         return held[..., FIRST + self.size : self.curved]
 
     def curvature(self, held: Floats) -> Floats:
-        """(..., p, p) A."""
+        """Return (..., p, p) A."""
         return unpack(held[..., self.curved : self.plain], self.size)
 
     def contradictions(self, held: Floats) -> Floats:
-        """(...) number of labels that the model considers less likely: those with a slope above 1/2."""
+        """Return (...) number of labels that the model considers less likely: those with a slope above 1/2."""
         return held[..., self.plain]
 
     def squared_weights(self, held: Floats) -> Floats:
         return held[..., self.plain + 1]
 
     def scores(self, held: Floats) -> Floats:
-        """(..., p, p) J, the squared scores."""
+        """Return (..., p, p) J, the squared scores."""
         return unpack(held[..., self.plain + 2 : self.spreads], self.size)
 
     def summary(self, held: Floats) -> Floats:
-        """(..., figures) the number of discarded rows, `Family.figures` and `Family.indicators`."""
+        """Return (..., figures) the number of discarded rows, `Family.figures` and `Family.indicators`."""
         return held[..., self.summarized : self.summarized + self.figures]
 
     def information(self, held: Floats) -> Floats:
-        """(..., p, p) the expected curvature."""
+        """Return (..., p, p) the expected curvature."""
         if not self.expected:
             return self.curvature(held)
         return unpack(held[..., self.summarized + self.figures : self.components], self.size)
@@ -194,7 +194,7 @@ class Judgement(NamedTuple):
         return np.asarray(self.ready & (self.linearization <= PUBLISHED))
 
     def enough(self, penalty: Floats) -> Booleans:
-        """(...) whether there are enough rows for valid intervals, or a penalty."""
+        """Return (...) whether there are enough rows for valid intervals, or a penalty."""
         return np.asarray((self.rows >= ROWS * len(penalty)) | penalty.any())
 
     def unfounded(self, names: Sequence[str], penalty: Floats, rows: str) -> str:
@@ -212,7 +212,7 @@ class Judgement(NamedTuple):
         return ""
 
     def exact(self, names: Sequence[str], rows: str) -> str:
-        """Why errors in units of the standard errors of theta (p,) mean nothing; empty if they do not vanish."""
+        """Return why errors in units of the standard errors of theta (p,) mean nothing; empty if they do not vanish."""
         variances = self.errors**2 * self.rows / np.maximum(np.diag(self.inverse), 1e-300)
         least = int(np.argmin(variances))
         if variances[least] > 1e-12:

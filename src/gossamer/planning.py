@@ -279,7 +279,7 @@ class _Search:
         )
 
     def _made(self, target: float, rounds: int, note: str, *, missed: bool = False) -> Plan:
-        """A plan with the error after these rounds; if the target is missed, costs are infinite."""
+        """Return a plan with the error after these rounds; if the target is missed, costs are infinite."""
         result = evaluate(self.method, self.network, self.observations, rounds, self.over)
         total = result.total_error + UPPER * result.uncertainty
         if result.uncertainty:
@@ -327,7 +327,7 @@ class _Search:
         return rounds
 
     def examined(self, targets: list[float]) -> tuple[int, _Errors]:
-        """The errors after `first`, `first` + 1, ... rounds, and the last of these numbers.
+        """Return the errors after `first`, `first` + 1, ... rounds, and the last of these numbers.
 
         It continues until every target is met or proven out of reach, no candidate is left, or it costs too much.
         """
@@ -381,7 +381,7 @@ class _Search:
                 begin = length = start
 
     def _errors(self, horizons: Integers, over: Measure | Sampler, *, masked: bool = True) -> _Errors:
-        """The errors after these numbers of rounds, in one pass; without those of masks unless `masked`."""
+        """Return the errors after these numbers of rounds, in one pass; without those of masks unless `masked`."""
         check_table(self.method, int(horizons[-1]))
         passes = trajectory(self.method, self.network, horizons)
         with np.errstate(all="ignore"):
@@ -413,7 +413,7 @@ class _Search:
             return np.inf
 
     def proof(self, target: float, errors: _Errors, *, patient: bool = True) -> str:
-        """Why no number of rounds meets a target that those examined miss; empty if there is no proof.
+        """Return why no number of rounds meets a target that those examined miss; empty if there is no proof.
 
         One of the proofs takes seconds, and is left out unless `patient`.
         """
@@ -453,7 +453,7 @@ class _Search:
         return float(self.method.batches(self.network, self.most).sum()) if self.in_one_pass else np.inf
 
     def impossible(self, target: float) -> bool:
-        """Whether no estimate that is linear in the samples meets the target."""
+        """Return whether no estimate that is linear in the samples meets the target."""
         average = self.observations.mean.mean(axis=0)
         if self.observations.moving or np.any(self.observations.drift.mean(axis=0)):
             return False  # the average itself moves
@@ -485,7 +485,7 @@ class _Search:
         return int(some[np.argmax(self._meet(some, target))]), tried
 
     def _meet(self, horizons: Integers, target: float) -> Booleans:
-        """Which of these numbers of rounds meet the target; the last one is known to."""
+        """Return which of these numbers of rounds meet the target; the last one is known to."""
         if self.in_one_pass:
             errors = self._errors(horizons, self.over).total
         else:

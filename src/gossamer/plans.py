@@ -86,7 +86,7 @@ class Plan(Result):
         ]
 
     def plot(self, ax: Panels | None = None) -> Axes:
-        """The error on the way to the target, and the target."""
+        """Plot the error on the way to the target, and the target."""
         end = self.rounds or 2 * max(64, self.network.agents)
         course = exact(self.method, self.network, self.observations, spread_out(1, end))
         goal = plotting.Curve("target", course.rounds, np.full(len(course.rounds), self.target), limit=True)

@@ -260,7 +260,7 @@ class _Look(NamedTuple):
 
 
 def _looks(curves: Sequence[Curve]) -> dict[str, _Look]:
-    """How each method is drawn, so that neighbors differ in color, marker and dashes."""
+    """Return how each method is drawn, so that neighbors differ in color, marker and dashes."""
     labels = dict.fromkeys(curve.label for curve in curves if not curve.limit)
     looks = map(_Look, cycle(COLORS), cycle(MARKERS), cycle(DASHES))
     return dict(zip(labels, looks, strict=False))
@@ -271,13 +271,13 @@ def _limit_dashes(curve: Curve) -> str:
 
 
 def _downward_visible(values: Floats, spread: Floats) -> Floats:
-    """(2, H) lengths of error bars that stay above zero, where a log scale ends; none where they are unknown."""
+    """Return (2, H) lengths of error bars that stay above zero, where a log scale ends; none where they are unknown."""
     spread = np.where(np.isfinite(spread), spread, 0.0)
     return np.stack([np.minimum(spread, 0.95 * np.abs(values)), spread])
 
 
 def _scale(curves: Sequence[Curve]) -> str:
-    """The scale of the values: a log scale, unless none of them can be shown on it."""
+    """Return the scale of the values: a log scale, unless none of them can be shown on it."""
     values = np.concatenate([np.atleast_1d(curve.y).astype(float) for curve in curves])
     return "log" if np.any(np.isfinite(values) & (values > 0)) else "linear"
 

@@ -203,13 +203,13 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
         return predictors[:, 0] if len(self.classes_) == 2 else predictors
 
     def predict(self, X: object) -> AnyArray:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_log_proba(self, X: object) -> Floats:
-        """(n, K) logarithms of the probabilities."""
+        """Return (n, K) logarithms of the probabilities."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.asarray(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
@@ -217,7 +217,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
     def predict_proba(self, X: object) -> Floats:
-        """(n, K) the probability of each class."""
+        """Return (n, K) the probability of each class."""
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
 
@@ -229,7 +229,7 @@ class _DecentralizedRegressor(RegressorMixin, DecentralizedEstimator):  # type: 
         return self
 
     def predict(self, X: object) -> Floats:
-        """The mean of each row's label."""
+        """Return the mean of each row's label."""
         predictors = self._linear(X).T
         return np.asarray(self.fit_.model.family.mean(predictors)[0])
 
@@ -247,7 +247,7 @@ class _LogLink(_DecentralizedRegressor):
     def _family(self) -> Family: ...
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """The share of the deviance that is explained, D^2."""
+        """Return the share of the deviance that is explained, D^2."""
         check_is_fitted(self)
         X, y = validate_data(self, X, y, dtype=float, y_numeric=True, reset=False)
         return self.fit_.score(X, y, sample_weight=sample_weight)

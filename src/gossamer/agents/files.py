@@ -25,7 +25,7 @@ _REMEDY = "put a regular file there, owned by the user that runs the agent"
 
 
 def read(path: Path) -> str:
-    """The text of a file that only its owner can have written."""
+    """Return the text of a file that only its owner can have written."""
     descriptor = open_private(path, os.O_RDONLY)
     with os.fdopen(descriptor, encoding="utf-8") as file:
         return file.read()
@@ -138,7 +138,7 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[int]:
-    """The descriptor of a folder in which only trusted users can exchange files."""
+    """Yield the descriptor of a folder in which only trusted users can exchange files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)

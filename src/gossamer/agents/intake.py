@@ -160,7 +160,7 @@ class Intake:
             self._closed = True
 
     def position(self, taken: int) -> bytes:
-        """What to store of the source's position after the first `taken` observations."""
+        """Return what to store of the source's position after the first `taken` observations."""
         passed = b""
         while self._marks and self._marks[0][0] <= taken:
             passed = self._marks.popleft()[1]

@@ -73,11 +73,11 @@ class Reader:
         self._mixing.note(self._ledger.age, self._ledger.estimate)
 
     def estimate(self, settings: AgentSettings) -> Any:
-        """The estimate: a float (dimension 1) or an array (n,)."""
+        """Return the estimate: a float (dimension 1) or an array (n,)."""
         return self._shape(self._answers(settings).mean)
 
     def standard_error(self, settings: AgentSettings) -> Any:
-        """The standard error of the estimate, in the same shape."""
+        """Return the standard error of the estimate, in the same shape."""
         answers = self._answers(settings)
         return self._shape(combined(answers.standard_error, self._mixing_error(answers)))
 
@@ -101,7 +101,7 @@ class Reader:
     def snapshot(
         self, settings: AgentSettings, concerns: Iterable[str], *, acknowledged: int, stopped: bool
     ) -> Snapshot:
-        """The agent at the end of its latest round; `concerns` are further reasons why it is degraded."""
+        """Return the agent at the end of its latest round; `concerns` are further reasons why it is degraded."""
         answers, conversation, now = self._answers(settings), self._conversation, self._clock()
         noise, mixing = answers.standard_error, self._mixing_error(answers)
         peers = conversation.peers.values()

@@ -44,7 +44,7 @@ _ROUNDING = 1e-9
 
 
 def resumed(state: LedgerState, settings: AgentSettings) -> LedgerState:
-    """A stored state, in which the edges that ended while the agent was down are parked.
+    """Return a stored state, in which the edges that ended while the agent was down are parked.
 
     The end with the smaller number can decide: if it had not confirmed the flow, the other end has not kept it.
     """
@@ -195,7 +195,7 @@ class Rewiring:
         return [j for j, parked in self._ledger.parked.copy().items() if parked.doubt]
 
     def held(self, asker: int) -> bytes:
-        """The flow of a former edge, for its other end; empty while it is not decided."""
+        """Return the flow of a former edge, for its other end; empty while it is not decided."""
         if asker in self._parting:
             self._asked.add(asker)
             return b""

@@ -41,7 +41,7 @@ class Stream:
         self._still, self._moving = self._tables(64)
 
     def _tables(self, rounds: int) -> tuple[Table, Table]:
-        """The method with a gain of 0 and of 1: it is linear in the gain, so any other lies between."""
+        """Return the method with a gain of 0 and of 1: it is linear in the gain, so any other lies between."""
         still, moving = (tabulate(self.method, self.network, rounds, gain=gain) for gain in (0.0, 1.0))
         return still, moving
 
@@ -73,7 +73,7 @@ class Stream:
         return float(self._still.step_state[self.rounds - 1, smooth, self._mean])
 
     def registers(self, parts: int) -> Floats:
-        """(R, N, parts, n) all registers, as a view, for callers who add up parts of the components."""
+        """Return (R, N, parts, n) all registers, as a view, for callers who add up parts of the components."""
         return self._state.reshape(*self._state.shape[:2], parts, -1)
 
     @property

@@ -12,7 +12,7 @@ from gossamer.errors import InvalidInput
 
 
 def option(key: str, *flags: str, note: str = "", **others: Any) -> Any:
-    """An option that sets the setting at `place` in fleet.toml; `note` completes its help."""
+    """Return an option that sets the setting at `place` in fleet.toml; `note` completes its help."""
     return typer.Option(*flags, help=f"{SETTINGS[key].setting.text} {note}".strip(), **others)
 
 
@@ -58,7 +58,7 @@ End = Annotated[str | None, option("agents.end", show_default=AS_IN_FILE, envvar
 
 
 def seconds_of(key: str, flag: str, text: str | None) -> float | None:
-    """The time that an option gives instead of the setting at `place`, in seconds."""
+    """Return the time that an option gives instead of the setting at `place`, in seconds."""
     if text is None:
         return None
     seconds, least = duration(flag, text), SETTINGS[key].setting.least or 0.0
@@ -70,14 +70,14 @@ def seconds_of(key: str, flag: str, text: str | None) -> float | None:
 
 
 def level_of(text: str | None) -> str | None:
-    """The log level that an option gives."""
+    """Return the log level that an option gives."""
     if text is not None:
         SETTINGS["logging.level"].check("log_level", text)
     return text
 
 
 def range_of(text: str | None) -> tuple[float | tuple[float, float], ...]:
-    """The range that an option gives: one pair, or several with colons between them."""
+    """Return the range that an option gives: one pair, or several with colons between them."""
     if text is None:
         return ()
     try:
@@ -91,7 +91,7 @@ def range_of(text: str | None) -> tuple[float | tuple[float, float], ...]:
 
 
 def honest_of(number: float | None, members: int, *, divided: bool) -> int:
-    """The number of honest members that an option gives, as a number or as a share of the members.
+    """Return the number of honest members that an option gives, as a number or as a share of the members.
 
     The default is 0.8 of the members if the noise is `divided` among them, otherwise 1.
     """
@@ -101,7 +101,7 @@ def honest_of(number: float | None, members: int, *, divided: bool) -> int:
 
 
 def scales_of(flag: str, text: str | None) -> float | tuple[float, ...]:
-    """The standard deviation or size that an option gives, or one per component with commas between them."""
+    """Return the standard deviation or size that an option gives, or one per component with commas between them."""
     if text is None:
         return 0.0
     try:
@@ -114,7 +114,7 @@ def scales_of(flag: str, text: str | None) -> float | tuple[float, ...]:
 
 
 def model_of(text: str | None) -> ModelTable:
-    """The model that an option gives."""
+    """Return the model that an option gives."""
     if text is None:
         return ModelTable()
     family, _, names = text.partition(":")

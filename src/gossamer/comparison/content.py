@@ -53,7 +53,7 @@ def own_modules(value: object) -> dict[str, ModuleType]:
 
 
 def _imported(module: ModuleType) -> Iterator[ModuleType | None]:
-    """What a module imports, as far as it is loaded."""
+    """Yield what a module imports, as far as it is loaded."""
     file = _file(module)
     for node in imports(ast.parse(Path(file).read_bytes())) if file else ():
         if isinstance(node, ast.Import):
@@ -123,7 +123,7 @@ def _files(value: object) -> list[str]:
 
 
 def _file(module: ModuleType) -> str | None:
-    """The file of a module; a script that comes from standard input has only a name for it, "<stdin>"."""
+    """Return the file of a module; a script that comes from standard input has only a name for it, "<stdin>"."""
     file = getattr(module, "__file__", None)
     return file if file and Path(file).is_file() else None
 
@@ -155,7 +155,7 @@ def _code(code: CodeType) -> list[object]:
 
 
 def _globals(function: FunctionType, seen: set[int]) -> list[object]:
-    """The values of the globals that a typed function, or a function inside it, names."""
+    """Return the values of the globals that a typed function, or a function inside it, names."""
     values: list[object] = []
     for name in sorted(_names(function.__code__)):
         if name not in function.__globals__:
@@ -165,7 +165,7 @@ def _globals(function: FunctionType, seen: set[int]) -> list[object]:
 
 
 def _named(value: object, seen: set[int], name: str = "") -> object:
-    """What a name in a function stands for: a class, a function, a module or a value."""
+    """Return what a name in a function stands for: a class, a function, a module or a value."""
     if isinstance(value, type | FunctionType):
         return (
             _typed(value, seen) if _is_typed(value) else (value.__module__, value.__qualname__, _files(value))

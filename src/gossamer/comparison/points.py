@@ -157,7 +157,7 @@ class Point:
         return digests, facts
 
     def named(self, row: Row) -> Row:
-        """A kept row under the names of this comparison."""
+        """Return a kept row under the names of this comparison."""
         ours = {"network": self.setting.name, "streams": self.setting.streams, "method": self.name}
         return tuple(ours.get(column, value) for column, value in zip(COLUMNS, row, strict=True))
 
@@ -209,7 +209,7 @@ class Point:
         return [tuple(_plain(value) for value in row.values()) for row in rows.values()]
 
     def _theorems(self, rounds: int) -> dict[str, float | None]:
-        """What theory promises of this method, where it does."""
+        """Return what theory promises of this method, where it does."""
         on = self.setting
         if on.faults is not None or not isinstance(on.network, Network):
             return {}
@@ -293,7 +293,7 @@ def _records(
 
 
 def _plain(value: object) -> object:
-    """A number or text of Python; NaN and infinity are kept, but a NaN limit is none."""
+    """Return a number or text of Python; NaN and infinity are kept, but a NaN limit is none."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and np.isnan(value) else value

@@ -75,7 +75,7 @@ class Comparison(Result):
 
 
 def _curves(rows: list[Record]) -> list[plotting.Curve]:
-    """A curve for each method, or for each method with each kind of streams."""
+    """Return a curve for each method, or for each method with each kind of streams."""
     curves = []
     several = len({row["streams"] for row in rows}) > 1
     for name, streams in dict.fromkeys((row["method"], row["streams"]) for row in rows):

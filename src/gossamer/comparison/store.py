@@ -24,7 +24,7 @@ class Stored(NamedTuple):
 
 
 def _sealed(content: bytes) -> bytes:
-    """The same file with the digest of all its bytes in the place that was left for it."""
+    """Return the same file with the digest of all its bytes in the place that was left for it."""
     before, mark, after = content.partition(_MARK + _BLANK)
     if not mark:
         raise AssertionError("a Parquet file holds its metadata as they are")

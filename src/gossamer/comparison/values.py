@@ -65,7 +65,7 @@ def value_digests(
 
 
 def sample_digest(observations: Observations, seed: int, trials: int, rounds: int) -> str:
-    """A digest of the samples of user-defined streams, whose code may depend on anything.
+    """Return a digest of the samples of user-defined streams, whose code may depend on anything.
 
     All samples if they are at most `SAMPLES`, otherwise those of the first and the last rounds of the first and the
     last trials. Streams of the package are identified by their parameters; their digest is empty.
@@ -85,7 +85,7 @@ def sample_digest(observations: Observations, seed: int, trials: int, rounds: in
 
 
 def _ends(count: int, most: int) -> list[range]:
-    """The first `most` and the last `most` of `count` numbers, or all of them if they are fewer."""
+    """Return the first `most` and the last `most` of `count` numbers, or all of them if they are fewer."""
     return [range(count)] if count <= 2 * most else [range(most), range(count - most, count)]
 
 
@@ -116,7 +116,7 @@ def _rows(table: Table) -> AnyArray:
 
 
 def _prefixes(rows: AnyArray | Iterator[AnyArray], ascending: Sequence[int]) -> Digests:
-    """The digest of the first t rows, for every t."""
+    """Return the digest of the first t rows, for every t."""
     digests: Digests = {}
     digest, done = hashlib.sha256(), 0
     rounds = iter(rows)

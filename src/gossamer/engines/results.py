@@ -133,7 +133,7 @@ class ErrorRuns(list[Run], Result):
         return [record for run in self for record in run.records()]
 
     def plot(self, ax: plotting.Panels | None = None) -> plotting.Panels:
-        """The errors against rounds, and the centralized limit."""
+        """Plot the errors against rounds, and the centralized limit."""
         curves = [*(run.curves()[0] for run in self), self[0].curves()[1]]
         return plotting.draw_errors(ax, curves, self.title, self.error_name)
 
@@ -251,7 +251,7 @@ def spread_out(first: int, last: int) -> Integers:
 
 
 def standard_error(errors: Floats, axis: int = -1) -> Floats:
-    """The standard error of the mean over trials; NaN for a single one."""
+    """Return the standard error of the mean over trials; NaN for a single one."""
     trials = errors.shape[axis]
     if trials < 2:
         return np.full_like(errors.mean(axis=axis), np.nan)

@@ -43,7 +43,7 @@ STORED = FAMILIES | {"least-squares": LeastSquares, "negative-binomial": Negativ
 
 
 def family_of(family: Family | str, families: Mapping[str, Callable[[], Family]] = FAMILIES) -> Family:
-    """A family, or the one of this name."""
+    """Return a family, or the one of this name."""
     if isinstance(family, Family):
         return family
     return families[checks.choice("family", family, families)]()

@@ -148,7 +148,7 @@ class Softmax(Family):
         return [f"{name}[{label}]" for label in labels[-self.outputs :] for name in covariates]
 
     def mean(self, predictors: Floats) -> Floats:
-        """(m, ...) the probability of the class of each predictor."""
+        """Return (m, ...) the probability of the class of each predictor."""
         rest = -np.inf if self.symmetric else 0.0  # the predictor of class 0
         largest = np.maximum(predictors.max(axis=0), rest)
         odds = np.exp(predictors - largest)

@@ -315,7 +315,7 @@ class Family(ABC):
         name: str = "own",
         draw: Callable[[np.random.Generator, Floats], Floats] | None = None,
     ) -> Family:
-        """A family of your own: the derivative and the curvature of a convex loss in the linear predictor.
+        """Return a family of your own: the derivative and the curvature of a convex loss in the linear predictor.
 
         Parameters
         ----------

@@ -43,13 +43,13 @@ class BoundFaults:
         ]
 
     def heard(self, round: int, sender: int, receiver: int) -> bool:
-        """Whether the message of `round` arrives in its round: not lost, not late, both agents alive."""
+        """Return whether the message of `round` arrives in its round: not lost, not late, both agents alive."""
         return self.faults.up(round, sender, receiver) and not self._bad(
             self.faults.chains, round, sender, receiver
         )
 
     def lost(self, round: int, sender: int, receiver: int) -> bool:
-        """Whether the message never arrives."""
+        """Return whether the message never arrives."""
         return not self.faults.up(round, sender, receiver) or self._bad(self._losses, round, sender, receiver)
 
     def delay(self, round: int, sender: int, receiver: int) -> int:
@@ -57,7 +57,7 @@ class BoundFaults:
         return sum(rounds for rounds, chain in self._delays if self._bad(chain, round, sender, receiver))
 
     def alive(self, agent: int, round: int) -> bool:
-        """Whether the agent takes part in `round`."""
+        """Return whether the agent takes part in `round`."""
         return self.faults.alive(agent, round)
 
     def _bad(self, chains: Floats, round: int, sender: int, receiver: int) -> bool:
@@ -66,7 +66,7 @@ class BoundFaults:
         )
 
     def _chain_is_bad(self, k: int, chain: list[float], round: int, sender: int, receiver: int) -> bool:
-        """Whether the k-th chain is bad in a round, computed as in `link_draws.recall_states`."""
+        """Return whether the k-th chain is bad in a round, computed as in `link_draws.recall_states`."""
         start, enter, stay, shared, since, until = chain
         if not since <= round < until:
             return False

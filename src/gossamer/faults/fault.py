@@ -55,7 +55,7 @@ class Fault(ABC):
         return faults_table([self])
 
     def _plain(self, name: str) -> object:
-        """The value of a field, made of numbers and lists."""
+        """Return the value of a field, made of numbers and lists."""
         value: object = getattr(self, name)
         return value
 

@@ -32,7 +32,7 @@ class PolynomialAveraging(StaticMethod):
     def acceleration(
         self, network: SpectralFacts, rounds: int
     ) -> tuple[float | Floats, float | Floats, float]:
-        """The step size, momentum and carry of all rounds (see `Acceleration`)."""
+        """Return the step size, momentum and carry of all rounds (see `Acceleration`)."""
 
     @staticmethod
     def message(c: Coefficients, s: State, observation: Register) -> Register:

@@ -60,7 +60,7 @@ class DMASG(AcceleratedGradient):
 
     @staticmethod
     def rounds_for(network: SpectralFacts, stages: int) -> int:
-        """The paper's number of rounds T for K stages (K >= 2)."""
+        """Return the paper's number of rounds T for K stages (K >= 2)."""
         checks.whole_number("stages", stages, least=2)
         return int(2 * (2 ** (stages + 1) - 4)) * DMASG.stage_unit(network)
 

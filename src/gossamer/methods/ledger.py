@@ -242,7 +242,7 @@ def _settled(coefficients: Fields) -> int:
 def _by_weight(
     method: Method, facts: SpectralFacts, rounds: int, piece: slice, edge: list[int]
 ) -> tuple[Table, Table]:
-    """A piece of the table where a new observation has no weight, and how it grows with the weight: linearly."""
+    """Return a piece of the table where a new observation has no weight, and how it grows with the weight: linearly."""
     still, half, full = (tabulate(method, facts, rounds, piece=piece, gain=gain) for gain in (0.0, 0.5, 1.0))
     slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
     elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)

@@ -41,7 +41,7 @@ def load_file(path: Path, file: str, form: str) -> ModuleType:
 
 
 def parameters(kind: type[Method]) -> list[str]:
-    """The names of a method's parameters."""
+    """Return the names of a method's parameters."""
     return [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
 
 

@@ -22,7 +22,7 @@ def check_averaging(network: SpectralFacts) -> None:
 
 
 def smallest_shifted_eigenvalue(network: SpectralFacts) -> float:
-    """The smallest eigenvalue of W_1 = (I + W)/2 = I - L/2, which is positive where W can be iterated."""
+    """Return the smallest eigenvalue of W_1 = (I + W)/2 = I - L/2, which is positive where W can be iterated."""
     check_averaging(network)
     return 1.0 - network.lambda_max / 2
 

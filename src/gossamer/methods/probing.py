@@ -83,7 +83,7 @@ def _read(method: Method, c: Fields, batches: Floats) -> Table:
     size = len(method.State._fields)
 
     def outputs(c: Fields, s: Fields, observation: Register, mixed: Register) -> Floats:
-        """(..., T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
+        """Return (..., T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
         state = method.State(*s)
         rows = [
             method.message(c, state, observation),
@@ -95,7 +95,7 @@ def _read(method: Method, c: Fields, batches: Floats) -> Table:
         return np.stack(np.broadcast_arrays(*rows, np.empty(_rounds_of(c)))[:-1], axis=-1)
 
     def probes(c: Fields) -> Floats:
-        """(..., T, outputs, inputs) for unit inputs."""
+        """Return (..., T, outputs, inputs) for unit inputs."""
         return np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in np.eye(size + 2)], axis=-1)
 
     rounds = len(batches)
@@ -157,7 +157,7 @@ def _batches(method: Method, network: SpectralFacts, rounds: int) -> Floats:
 
 
 def _at(c: Fields, rounds: slice | Integers) -> Fields:
-    """The coefficients of some of the rounds."""
+    """Return the coefficients of some of the rounds."""
     return type(c)(*(value if np.ndim(value) == 0 else value[rounds] for value in c))
 
 

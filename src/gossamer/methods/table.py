@@ -33,17 +33,17 @@ class Round(NamedTuple):
     estimate_state: Floats  #: (R,)
 
     def message(self, state: AnyArray, observation: AnyArray | float) -> AnyArray:
-        """What is sent to the neighbors."""
+        """Return what is sent to the neighbors."""
         return np.asarray(_weighted(self.message_state, state) + self.message_observation * observation)
 
     def step(self, state: AnyArray, observation: AnyArray | float, mixed: AnyArray | float) -> AnyArray:
-        """The registers (R, ...) after the round, in which `mixed` was computed from all messages."""
+        """Return the registers (R, ...) after the round, in which `mixed` was computed from all messages."""
         moved = _weighted(self.step_state, state)
         moved = moved + np.multiply.outer(self.step_observation, observation)
         return np.asarray(moved + np.multiply.outer(self.step_mixed, mixed))
 
     def estimate(self, state: AnyArray) -> AnyArray:
-        """The estimate, from the registers after the round."""
+        """Return the estimate, from the registers after the round."""
         return _weighted(self.estimate_state, state)
 
 
@@ -130,7 +130,7 @@ class Table(NamedTuple):
         return tuple(i for i in range(self.registers) if i not in self.ledger)
 
     def round(self, t: int) -> Round:
-        """The coefficients of round t."""
+        """Return the coefficients of round t."""
         return Round(*(array[t] for array in self[:-1]))
 
     def first(self, rounds: int) -> Table:

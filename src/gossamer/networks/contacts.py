@@ -40,10 +40,10 @@ class Contacts(ABC):
 
     @abstractmethod
     def pairs(self, round: int) -> Integers:
-        """(E, 2) the pairs of one round, each with the smaller number first, and none twice."""
+        """Return (E, 2) the pairs of one round, each with the smaller number first, and none twice."""
 
     def block(self, rounds: range) -> Block:
-        """The pairs of several rounds."""
+        """Return the pairs of several rounds."""
         stages = [self.pairs(t) for t in rounds]
         indptr = np.concatenate([[0], np.cumsum([len(pairs) for pairs in stages])]).astype(np.int64)
         return indptr, np.concatenate([np.empty((0, 2), dtype=np.int64), *stages])
@@ -102,7 +102,7 @@ class _Way:
 
 @lru_cache(maxsize=8)
 def _way(agents: int, seed: int, legs: int) -> _Way:
-    """The paths of all agents; more legs continue the same paths."""
+    """Return the paths of all agents; more legs continue the same paths."""
     points = np.stack([_generator(seed, i).random((legs + 1, 2)) for i in range(agents)])
     steps = np.linalg.norm(np.diff(points, axis=1), axis=2)
     return _Way(points, np.concatenate([np.zeros((agents, 1)), np.cumsum(steps, axis=1)], axis=1))
@@ -216,7 +216,7 @@ def read_contacts(table: Table, every: float | None, repeat: bool) -> tuple[List
 
 
 def _rows(table: Table) -> list[tuple[Any, ...]]:
-    """The rows of a file, a data frame, an array or a list, without a header line."""
+    """Return the rows of a file, a data frame, an array or a list, without a header line."""
     if isinstance(table, str | Path):
         path = Path(table)
         try:

@@ -132,7 +132,7 @@ class DirectedNetwork:
 
 
 def _links(weights: sp.csr_matrix) -> Integers:
-    """(E, 2) sender and receiver, in order."""
+    """Return (E, 2) sender and receiver, in order."""
     entries = weights.tocoo()
     apart = entries.row != entries.col
     links = np.column_stack([entries.col[apart], entries.row[apart]]).astype(np.int64)

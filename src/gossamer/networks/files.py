@@ -137,7 +137,7 @@ def _edges(path: Path) -> nx.Graph:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark."""
+    """Return the text of a file in UTF-8, with or without a byte order mark."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:

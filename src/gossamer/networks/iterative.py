@@ -78,7 +78,7 @@ def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
 
 @_one_thread
 def smallest(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
-    """The smallest nonzero eigenvalues, ascending, and their eigenvectors (N, k).
+    """Return the smallest nonzero eigenvalues, ascending, and their eigenvectors (N, k).
 
     If the network mixes well, Lanczos quickly gives the first one, without its eigenvector (k = 0). Multigrid serves
     other networks, which resemble paths, trees and lattices.
@@ -91,7 +91,7 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
 
 
 def _by_multigrid(gossip: sp.csr_matrix, solver: MultilevelSolver) -> tuple[Floats, Floats]:
-    """Some of the smallest nonzero eigenvalues, and their eigenvectors.
+    """Return some of the smallest nonzero eigenvalues, and their eigenvectors.
 
     An eigenvalue's error is of the order of the squared residual, so residuals of a percent of the eigenvalue
     are enough; the tolerance is tightened until they are reached.

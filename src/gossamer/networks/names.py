@@ -30,7 +30,7 @@ EXAMPLES = (
 
 
 def named_topology(text: str, seed: int = 0) -> Topology:
-    """The topology that a name and its sizes describe; `seed` is for the random ones."""
+    """Return the topology that a name and its sizes describe; `seed` is for the random ones."""
     checks.seed(seed)
     kind, numbers = split_name(text)
     if kind not in NAMES:

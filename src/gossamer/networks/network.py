@@ -480,7 +480,7 @@ class Network(Drawn):
     # -- neighborhoods -----------------------------------------------------------------------------------------
 
     def neighbors(self, agent: int) -> Integers:
-        """The numbers of an agent's neighbors, ascending."""
+        """Return the numbers of an agent's neighbors, ascending."""
         agent = checks.whole_number("agent", agent, least=0, most=self.agents - 1)
         begin, end = self.links.starts[agent : agent + 2]
         return self.links.neighbors[begin:end].astype(np.int64)

@@ -124,7 +124,7 @@ def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:
 
 
 def _along_curve(positions: Floats) -> Integers:
-    """The index of each position along Hilbert's curve."""
+    """Return the index of each position along Hilbert's curve."""
     low, high = positions.min(axis=0), positions.max(axis=0)
     side = float((high - low).max()) or 1.0
     x, y = ((positions - low) / side * (2**CURVE_BITS - 1)).astype(np.int64).T

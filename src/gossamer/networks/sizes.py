@@ -122,7 +122,7 @@ def _words(path: Path, most: int) -> tuple[int, int]:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    """The content of a file in pieces; the readers decompress by the suffix, and so does this."""
+    """Yield the content of a file in pieces; the readers decompress by the suffix, and so does this."""
     opened: BinaryIO = _OPENED.get(path.suffix, open)(path, "rb")  # type: ignore[operator]
     with opened as file:
         while piece := file.read(_PIECE):

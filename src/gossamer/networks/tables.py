@@ -36,7 +36,7 @@ _ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("node1", "node2"
 
 
 def rows_of(text: str) -> list[Row]:
-    """The words of every line that has any; # starts a comment, and % does at the start of a line.
+    """Return the words of every line that has any; # starts a comment, and % does at the start of a line.
 
     Words are separated by `;`, by tabs or by commas, whichever is in every line, and then may hold spaces; otherwise by
     any mixture of these and spaces. Words in quotes may hold anything.
@@ -52,7 +52,7 @@ def rows_of(text: str) -> list[Row]:
 
 
 def _trimmed(row: list[str]) -> list[str]:
-    """The cells without the empty ones at the end, which spreadsheets add to short rows."""
+    """Return the cells without the empty ones at the end, which spreadsheets add to short rows."""
     row = [cell.strip() for cell in row]
     while len(row) > 1 and not row[-1]:
         row.pop()
@@ -95,7 +95,7 @@ def _edge(row: Row, columns: Sequence[int]) -> tuple[str, str, float | None]:
 
 
 def _below_heading(rows: list[Row]) -> tuple[tuple[int, ...], list[Row]]:
-    """The columns of the two ends and of the weight, by the heading if there is one, and the rows below it."""
+    """Return the columns of the two ends and of the weight, by the heading if there is one, and the rows below it."""
     width = max((len(row.words) for row in rows), default=0)
     plain = (0, 1, 2)[: max(width, 2)]
     if not rows:
@@ -165,7 +165,7 @@ def _below_names(rows: list[list[str]]) -> tuple[list[str] | None, list[list[str
 
 
 def of_matrix(array: AnyArray | sp.spmatrix, names: Sequence[str] | None = None) -> nx.Graph:
-    """The graph of a symmetric matrix, dense or sparse: its nonzero entries are edges and their weights."""
+    """Return the graph of a symmetric matrix, dense or sparse: its nonzero entries are edges and their weights."""
     if not sp.issparse(array):
         array = np.asarray(array)
         if array.ndim != 2 or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):

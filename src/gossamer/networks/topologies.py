@@ -79,7 +79,7 @@ class Topology:
         return self.edges is None
 
     def connected(self) -> tuple[Rows, Floats | None]:
-        """All rows, of the first draw that is connected."""
+        """Return all rows, of the first draw that is connected."""
         for draw in range(DRAWS):
             rows, places = self.rows(draw=draw)
             if self.factors or self.draw is None or components(rows)[0] == 1:
@@ -202,7 +202,7 @@ def expander(n: int, degree: int, seed: int = 0) -> Topology:
 
 
 def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
-    """The topology of an undirected NetworkX graph, and the names of its nodes in the order of agents."""
+    """Return the topology of an undirected NetworkX graph, and the names of its nodes in the order of agents."""
     labels = list(graph.nodes)
     number = {label: i for i, label in enumerate(labels)}
     edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
@@ -226,7 +226,7 @@ def check_simple(graph: nx.Graph) -> None:
 
 
 def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Integers:
-    """(E, 2) pairs of agent numbers; `named` says what to do for agents with names."""
+    """Return (E, 2) pairs of agent numbers; `named` says what to do for agents with names."""
     try:
         given = np.asarray(values)
     except ValueError:

@@ -144,7 +144,7 @@ class Masked(Observations):
         )
 
     def _shifts(self, seed: int, rounds: range, trials: range) -> Floats:
-        """(rounds, N, n, trials), or (1, N, n, trials) if they are the same in all rounds."""
+        """Return (rounds, N, n, trials), or (1, N, n, trials) if they are the same in all rounds."""
         if not self.masks.refresh:
             return self._draw(seed, range(1), trials)
         steps = (

@@ -31,7 +31,7 @@ class Shifted(Observations):
 
     @abstractmethod
     def _moved(self, rounds: range) -> Floats:
-        """(rounds, N, n) how far the means of those rounds are from those of `base`."""
+        """Return (rounds, N, n) how far the means of those rounds are from those of `base`."""
 
     def sample(
         self,

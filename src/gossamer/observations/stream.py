@@ -108,7 +108,7 @@ class Observations(ABC):
         return np.inf
 
     def means(self, rounds: range) -> Floats:
-        """(rounds, N, n) the expected values of those rounds."""
+        """Return (rounds, N, n) the expected values of those rounds."""
         return np.asarray(self.mean + np.asarray(rounds)[:, None, None] * self.drift)
 
     def target(self, rounds: int) -> Floats:

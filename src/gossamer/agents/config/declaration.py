@@ -126,7 +126,7 @@ class Declared:
         return _empty(self.default)
 
     def value(self, name: str, value: Any) -> Any:
-        """A value of fleet.toml as the settings of an agent have it: times in seconds."""
+        """Return a value of fleet.toml as the settings of an agent have it: times in seconds."""
         if self.setting.unit != SECONDS or value in (*self.setting.words, ""):
             return value
         try:
@@ -166,7 +166,7 @@ class Declared:
 
 @cache
 def settings_of(cls: type) -> dict[str, Declared]:
-    """The declared fields of a dataclass or of a msgspec struct, by name."""
+    """Return the declared fields of a dataclass or of a msgspec struct, by name."""
     hints = typing.get_type_hints(cls, include_extras=True)
     settings = {}
     for name, default, metadata in _fields(cls):
@@ -194,7 +194,7 @@ def _default(field: Any, nothing: Any) -> Any:
 
 
 def like(declared: Declared, default: Any = REQUIRED, **changes: Any) -> Any:
-    """A dataclass field that is declared elsewhere, with its default unless another is given.
+    """Return a dataclass field that is declared elsewhere, with its default unless another is given.
 
     `changes` replace fields of the declaration where the two differ.
     """
@@ -236,17 +236,17 @@ def wrapped(text: str, columns: int = _COLUMNS) -> list[str]:
 
 
 def _annotated(hint: object) -> Declaration | None:
-    """The declaration in a type."""
+    """Return the declaration in a type."""
     return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Declaration)), None)
 
 
 def _bare(hint: Any) -> Any:
-    """A type without its declaration."""
+    """Return a type without its declaration."""
     return hint.__origin__ if hasattr(hint, "__metadata__") else hint
 
 
 def _alternatives(hint: object) -> tuple[Any, ...]:
-    """The members of a union; the type itself if it is none."""
+    """Return the members of a union; the type itself if it is none."""
     return get_args(hint) if get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
@@ -255,7 +255,7 @@ def _empty(value: object) -> bool:
 
 
 def _words(hint: object, names: Mapping[str, str] = MappingProxyType({})) -> str:
-    """A type in words, as in "tuple of float" or "float or None"; `names` has other names of types."""
+    """Return a type in words, as in "tuple of float" or "float or None"; `names` has other names of types."""
     parts = []
     for kind in _alternatives(hint):
         arguments = [argument for argument in get_args(kind) if argument is not ...]

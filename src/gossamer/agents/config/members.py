@@ -84,5 +84,5 @@ class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     ] = ()
 
     def kept_by(self, agent: int) -> bool:
-        """Whether this agent keeps the flow of its edge to the one that left."""
+        """Return whether this agent keeps the flow of its edge to the one that left."""
         return self.keep and (not self.heirs or agent in self.heirs)

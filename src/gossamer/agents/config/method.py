@@ -19,7 +19,7 @@ from gossamer.methods.method import Method
 
 
 def method_table(method: Method | str, facts: SpectralFacts) -> MethodTable:
-    """The table of a method of this package.
+    """Return the table of a method of this package.
 
     The parameters that Anytime SDA takes from the spectrum are written out for readers.
     """
@@ -41,7 +41,7 @@ def method_table(method: Method | str, facts: SpectralFacts) -> MethodTable:
 
 
 def is_file(table: MethodTable) -> bool:
-    """Whether the method is in a file of its own."""
+    """Return whether the method is in a file of its own."""
     return ".py:" in table.name
 
 

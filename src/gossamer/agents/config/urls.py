@@ -54,11 +54,11 @@ class Place:
     directory: Path = field(default_factory=Path)
 
     def fill(self, text: str) -> str:
-        """An address with the names of the agent and its fleet in the place of {name} and {fleet}."""
+        """Return an address with the names of the agent and its fleet in the place of {name} and {fleet}."""
         return text.replace("{name}", self.name).replace("{fleet}", self.fleet) if "://" in text else text
 
     def secret(self, file: str) -> str:
-        """The first line of a file that only its owner can read; raises InvalidInput otherwise."""
+        """Return the first line of a file that only its owner can read; raises InvalidInput otherwise."""
         return files.read_secret(self.directory / file)
 
 
@@ -114,7 +114,7 @@ class Url:
         self.host, self.port = host.strip("[]"), int(port) if port else None
 
     def text_of(self, name: str, default: str = _NO_DEFAULT, *, choices: Iterable[str] = ()) -> str:
-        """The value of an option; without a default, it must be given."""
+        """Return the value of an option; without a default, it must be given."""
         self._known.add(name)
         value = self._options.get(name, default)
         if value is _NO_DEFAULT:
@@ -124,7 +124,7 @@ class Url:
         return value
 
     def numbers(self, name: str, default: float = _NO_DEFAULT) -> tuple[float, ...]:
-        """An option of one or several numbers, with commas between them."""
+        """Return an option of one or several numbers, with commas between them."""
         text = self.text_of(name, default if default is _NO_DEFAULT else repr(default))
         try:
             return tuple(checks.number(name, float(part)) for part in text.split(","))
@@ -134,18 +134,18 @@ class Url:
             ) from None
 
     def number(self, name: str, default: float = _NO_DEFAULT, **bounds: float) -> float:
-        """An option that is a number; `bounds` are those of `checks.number`."""
+        """Return an option that is a number; `bounds` are those of `checks.number`."""
         values = self.numbers(name, default)
         if len(values) > 1:
             raise InvalidInput(parameter=name, required="one number", got=self._options[name])
         return float(checks.number(name, values[0], **bounds))
 
     def seconds(self, name: str, default: str = _NO_DEFAULT) -> float:
-        """An option that is a time, such as 10s, in seconds."""
+        """Return an option that is a time, such as 10s, in seconds."""
         return duration(name, self.text_of(name, default))
 
     def flag(self, name: str) -> bool:
-        """An option that is true or false; by default it is false."""
+        """Return an option that is true or false; by default it is false."""
         return self.text_of(name, "false", choices=("true", "false")) == "true"
 
     def finish(self) -> None:
@@ -173,7 +173,7 @@ Opener = Callable[[Url, Place], Any]
 
 
 def elsewhere(text: str, kinds: Mapping[str, Kind]) -> bool:
-    """Whether only a machine where another package is installed can judge an address."""
+    """Return whether only a machine where another package is installed can judge an address."""
     return "://" in text and text.partition(":")[0] not in kinds
 
 
@@ -209,7 +209,7 @@ def _package(point: EntryPoint) -> str:
 
 
 def installed(group: str, kinds: Mapping[str, Kind]) -> list[tuple[str, Kind]]:
-    """All kinds of a group: those of the package, then those of other packages by name."""
+    """Return all kinds of a group: those of the package, then those of other packages by name."""
     known = dict(kinds)
     for point in sorted(entry_points(group=f"gossamer.{group}s"), key=lambda point: point.name):
         try:

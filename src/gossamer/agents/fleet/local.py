@@ -171,7 +171,7 @@ class LocalFleet:
         child.code, child.due, child.began = None, None, time.monotonic()
 
     def _own(self, agent: int) -> dict[str, Any]:
-        """The options of one agent, with its own metrics port."""
+        """Return the options of one agent, with its own metrics port."""
         options = dict(self._options)
         if options.get("metrics_port"):
             options["metrics_port"] += agent
@@ -250,7 +250,7 @@ class LocalFleet:
         return states
 
     def _last_error(self, member: Member) -> str:
-        """The last error in an agent's log."""
+        """Return the last error in an agent's log."""
         try:
             lines = tail(self.path.parent / LOGS / f"{member.name}.log")
         except (OSError, InvalidInput):
@@ -299,5 +299,5 @@ class LocalFleet:
 
 
 def _ending(code: int) -> str:
-    """How a process ended: "exit" and its code, or the signal that killed it."""
+    """Return how a process ended: "exit" and its code, or the signal that killed it."""
     return f"exit {code}" if code >= 0 else signal.Signals(-code).name

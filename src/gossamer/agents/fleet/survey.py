@@ -35,7 +35,7 @@ _NOTICE = 14 * 86400
 def survey(
     fleet: Fleet, directory: Path, addresses: Sequence[str] | None = None, *, timeout: float = 2.0
 ) -> list[AgentStatus]:
-    """The state of every agent: from its status file if that is fresh, otherwise from its /status.
+    """Return the state of every agent: from its status file if that is fresh, otherwise from its /status.
 
     `addresses`, "host:port", are asked instead of those in fleet.toml; the answers say which agents are there. An agent
     that does not answer properly within `timeout` seconds is "unreachable".
@@ -71,7 +71,7 @@ def survey(
 
 
 def ask(member: Member, timeout: float = 2.0) -> AgentStatus:
-    """The state of one agent, from its /status; "unreachable", with the reason, if there is none in time."""
+    """Return the state of one agent, from its /status; "unreachable", with the reason, if there is none in time."""
     return _ask_all([member], timeout)[0]
 
 
@@ -117,7 +117,7 @@ def _unreachable(member: Member, reason: str) -> AgentStatus:
 
 
 def _get(address: str, deadline: float) -> bytes:
-    """The body of /status at an address; redirects are not followed."""
+    """Return the body of /status at an address; redirects are not followed."""
     host, _, port = address.rpartition(":")
     content = bytearray()
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_left(deadline)) as connection:
@@ -148,7 +148,7 @@ def _left(deadline: float) -> float:
 
 
 def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
-    """The fleet in a few numbers: the agents by state, and how well those that run agree.
+    """Return the fleet in a few numbers: the agents by state, and how well those that run agree.
 
     The estimate of an agent that hears no neighbor counts only if no agent hears one.
     """
@@ -169,7 +169,7 @@ def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
 
 
 def is_alone(agent: AgentStatus) -> bool:
-    """Whether an agent hears none of its neighbors, whatever its state."""
+    """Return whether an agent hears none of its neighbors, whatever its state."""
     neighbors = agent.details.get("neighbors", {})
     return agent.state == "alone" or (bool(neighbors) and not agent.details.get("neighbors_alive"))
 

@@ -59,7 +59,7 @@ class Terminal:
 
 
 def process_exists(process: int) -> bool:
-    """Whether there is a process with this number, of whatever user."""
+    """Return whether there is a process with this number, of whatever user."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -401,7 +401,7 @@ def claim(directory: Path, name: str) -> int:
 
 
 def _next(due: float, every: float, now: float) -> float:
-    """The first time after `now` that is a multiple of `every` after `due`, so that events with related periods
+    """Return the first time after `now` that is a multiple of `every` after `due`, so that events with related periods
     share wake-ups."""
     return due + every * (1 + (now - due) // every)
 
@@ -421,7 +421,7 @@ def _store(directory: str | None, name: str) -> Path | None:
 
 
 def _invalid(validity: tuple[datetime, datetime] | None) -> str:
-    """Why a certificate is not valid now; empty if it is valid, or if there is none."""
+    """Return why a certificate is not valid now; empty if it is valid, or if there is none."""
     now = datetime.now(UTC)
     if validity is None or validity[0] <= now < validity[1]:
         return ""

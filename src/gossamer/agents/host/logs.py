@@ -70,7 +70,7 @@ class RepeatFilter(logging.Filter):
 
 
 def _gist(text: str) -> str:
-    """A text without its digits, unless it is an endpoint, which identifies a neighbor."""
+    """Return a text without its digits, unless it is an endpoint, which identifies a neighbor."""
     return text if _ENDPOINT.fullmatch(text) else _DIGITS.sub("#", text)
 
 
@@ -115,7 +115,7 @@ class LineFile(io.TextIOBase):
 
 
 def tail(path: Path, size: int = 1 << 14) -> list[str]:
-    """The last complete lines of a log, at most `size` bytes."""
+    """Return the last complete lines of a log, at most `size` bytes."""
     with os.fdopen(files.open_private(path, os.O_RDONLY), "rb") as file:
         start = max(os.fstat(file.fileno()).st_size - size, 0)
         file.seek(max(start - 1, 0))

@@ -59,7 +59,7 @@ class AgentCollector:
         self._build = (full_version(), platform.python_version(), ssl.OPENSSL_VERSION, method)
 
     def registry(self) -> CollectorRegistry:
-        """A registry of its own, so that several agents can run in one program."""
+        """Return a registry of its own, so that several agents can run in one program."""
         from prometheus_client import CollectorRegistry
 
         registry = CollectorRegistry()

@@ -59,12 +59,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     faults: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """The options as the one argument of `python -m gossamer.agents.host.process`."""
+        """Return the options as the one argument of `python -m gossamer.agents.host.process`."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def parse(cls, text: str, **changes: object) -> Options:
-        """The options in such an argument, with `changes`."""
+        """Return the options in such an argument, with `changes`."""
         return msgspec.structs.replace(msgspec.json.decode(text, type=cls), **changes)
 
     @property

@@ -77,18 +77,18 @@ class Reloader:
         self._removed = False
 
     def source(self) -> AnySource:
-        """The agent's source of observations."""
+        """Return the agent's source of observations."""
         options = self._options
         return self._fleet.source(self.me.id, options.source, options.end, self._path.parent)
 
     def publishers(self) -> list[Publisher]:
-        """What publishes the agent's answers."""
+        """Return what publishes the agent's answers."""
         return self._fleet.publishers(self.me.id, self._options.sinks, self._path.parent)
 
     # -- settings -------------------------------------------------------------------------------------------
 
     def settings(self, fleet: Fleet | None = None, store: Path | None = None) -> AgentSettings:
-        """The agent's settings in this fleet, with the signed roster that it forwards."""
+        """Return the agent's settings in this fleet, with the signed roster that it forwards."""
         options, fleet = self._options, fleet or self._fleet
         made = fleet.settings(
             self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
@@ -96,7 +96,7 @@ class Reloader:
         return replace(made, roster=self._signed)
 
     def _read_roster(self) -> bytes:
-        """The content of the roster's file; empty if it cannot be read."""
+        """Return the content of the roster's file; empty if it cannot be read."""
         path = roster_path(self._path)
         try:
             files.check([path])
@@ -113,11 +113,11 @@ class Reloader:
         return duration("logging.report", self._fleet.logging.report) if given is None else given
 
     def level(self) -> str:
-        """The lowest level of messages that are logged."""
+        """Return the lowest level of messages that are logged."""
         return self._options.level or self.me.level or self._fleet.logging.level
 
     def validity(self) -> tuple[datetime, datetime] | None:
-        """The first and last moment of the agent's certificate; None if it has none."""
+        """Return the first and last moment of the agent's certificate; None if it has none."""
         if self._options.insecure:
             return None
         return validity(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")

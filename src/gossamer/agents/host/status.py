@@ -83,7 +83,7 @@ class StatusReport:
         self._process = {"pid": os.getpid(), "restarts": restarts, "version": full_version()}
 
     def content(self, snapshot: Snapshot) -> str:
-        """The status as JSON."""
+        """Return the status as JSON."""
         line = status_line(snapshot, self._name, self._source, self._certificate_end())
         return json.dumps({**line, **self._process, "every": self.every})
 
@@ -120,7 +120,7 @@ def cadence(pace: float | None) -> float:
 
 
 def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, object]:
-    """The line that an agent prints on standard output: its answer and accuracy."""
+    """Return the line that an agent prints on standard output: its answer and accuracy."""
     line: dict[str, object] = {
         "time": datetime.fromtimestamp(snapshot.time, UTC).isoformat(timespec="milliseconds"),
         "agent": snapshot.agent,
@@ -146,7 +146,7 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
 def status_line(
     snapshot: Snapshot, name: str, source: AnySource, certificate_end: datetime | None = None
 ) -> dict[str, object]:
-    """The status of an agent: its estimate, and the facts that an operator needs."""
+    """Return the status of an agent: its estimate, and the facts that an operator needs."""
     return {
         **estimate_line(snapshot, name, source),
         "at": snapshot.time,
@@ -177,7 +177,7 @@ def status_line(
 
 
 def largest(values: list[float]) -> float | None:
-    """The largest of the finite numbers; None if there is none."""
+    """Return the largest of the finite numbers; None if there is none."""
     known = [value for value in values if math.isfinite(value)]
     return max(known) if known else None
 
@@ -280,7 +280,7 @@ class AgentStatus:
 
     @classmethod
     def of(cls, member: Member, status: Status, details: dict[str, Any]) -> AgentStatus:
-        """The state of a member whose status is known and fresh."""
+        """Return the state of a member whose status is known and fresh."""
         alone = status.state == "running" and not status.neighbors_alive
         return cls(
             member,

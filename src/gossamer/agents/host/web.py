@@ -46,7 +46,7 @@ Answer = tuple[int, str, bytes]
 
 
 def readiness(now: Snapshot) -> str:
-    """Why an agent is not ready; empty if it is."""
+    """Return why an agent is not ready; empty if it is."""
     if now.state != "running":
         return f"{now.state}: {now.problem}" if now.problem else now.state
     if now.neighbors and not any(neighbor.state == "alive" for neighbor in now.neighbors):
@@ -161,7 +161,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)  # which closes the server if it fails
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header names this server: other sites can let only names with a domain point here."""
+        """Return whether a Host header names this server: other sites can let only names with a domain point here."""
         name = host.lower()
         name = name if name.startswith("[") else name.partition(":")[0]  # without the port
         if name in self._names or "." not in name:

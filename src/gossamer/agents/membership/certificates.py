@@ -139,7 +139,7 @@ class Authority:
     def sign_request(
         self, request: bytes, name: str, hosts: Iterable[str], *, common_name: str = ""
     ) -> bytes:
-        """The certificate (PEM) for a signing request (DER), of which only the key is used."""
+        """Return the certificate (PEM) for a signing request (DER), of which only the key is used."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -164,7 +164,7 @@ class Authority:
         days: float = AGENT_DAYS,
         start: datetime | None = None,
     ) -> bytes:
-        """A certificate for a public key, as PEM."""
+        """Return a certificate for a public key, as PEM."""
         from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
@@ -223,13 +223,13 @@ def expires(path: Path) -> datetime:
 
 
 def validity(path: Path) -> tuple[datetime, datetime]:
-    """The first and last moment of the certificate in a PEM file."""
+    """Return the first and last moment of the certificate in a PEM file."""
     certificate = read_certificate(path)
     return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
 def common_name_of(path: Path) -> str:
-    """The common name of the certificate in a PEM file."""
+    """Return the common name of the certificate in a PEM file."""
     from cryptography.x509.oid import NameOID
 
     names = read_certificate(path).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -237,7 +237,7 @@ def common_name_of(path: Path) -> str:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """The certificate in a PEM file."""
+    """Return the certificate in a PEM file."""
     require("cryptography", "agents")
     from cryptography import x509
 

@@ -39,12 +39,12 @@ _PATIENCE, _POLL = 10.0, 0.2
 
 
 def signed_roster(path: Path, fleet: Fleet) -> Roster | None:
-    """The signed roster of a fleet, if there is one."""
+    """Return the signed roster of a fleet, if there is one."""
     return read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
 
 
 def draft(path: Path) -> Fleet:
-    """The fleet of the next epoch: that of the file, in which agents missing since the last roster have left."""
+    """Return the fleet of the next epoch: that of the file, in which agents missing since the last roster have left."""
     fleet = Fleet.read(path)
     roster = signed_roster(path, fleet) or fleet.roster
     epoch = 1 + max(fleet.epoch, roster.epoch)
@@ -95,7 +95,7 @@ def add(
     source: str = "-",
     metrics: str = "",
 ) -> Fleet:
-    """The draft with a new agent that is linked to `neighbors`; without an endpoint, it cannot be reached."""
+    """Return the draft with a new agent that is linked to `neighbors`; without an endpoint, it cannot be reached."""
     if any(member.name == name for member in fleet.agents):
         raise InvalidInput(
             f"must be a new one, but this fleet has an agent {name!r}; choose another, or give that "
@@ -126,7 +126,7 @@ def add(
 
 
 def remove(fleet: Fleet, agent: str, *, heirs: Sequence[int] = ()) -> Fleet:
-    """The draft without one agent; its observations leave the average, unless it handed them over to `heirs`."""
+    """Return the draft without one agent; its observations leave the average, unless it handed them over to `heirs`."""
     gone, keep = fleet.member(agent), bool(heirs)
     after = msgspec.structs.replace(
         fleet,
@@ -189,7 +189,7 @@ def reset_flows(fleet: Fleet) -> Fleet:
 
 
 def link(fleet: Fleet, a: str, b: str) -> Fleet:
-    """The draft with an edge between two agents."""
+    """Return the draft with an edge between two agents."""
     one, other = _two(fleet, a, b)
     if other.id in fleet.weights[one.id]:
         raise InvalidInput(f"{one.name} and {other.name} must not be linked yet, but they are")
@@ -197,7 +197,7 @@ def link(fleet: Fleet, a: str, b: str) -> Fleet:
 
 
 def unlink(fleet: Fleet, a: str, b: str) -> Fleet:
-    """The draft without the edge between two agents."""
+    """Return the draft without the edge between two agents."""
     one, other = _two(fleet, a, b)
     if other.id not in fleet.weights[one.id]:
         near = ", ".join(fleet.member(j).name for j in sorted(fleet.weights[one.id]))
@@ -208,7 +208,7 @@ def unlink(fleet: Fleet, a: str, b: str) -> Fleet:
 
 
 def replace(fleet: Fleet, agent: str) -> Fleet:
-    """The draft with a new certificate for one agent; the old one is no longer accepted."""
+    """Return the draft with a new certificate for one agent; the old one is no longer accepted."""
     old = fleet.member(agent)
     new = msgspec.structs.replace(old, common_name=common_name(old.name, fleet.epoch))
     return msgspec.structs.replace(fleet, agents=[new if m.id == old.id else m for m in fleet.agents])
@@ -240,7 +240,7 @@ def publish(path: Path, fleet: Fleet) -> list[Path]:
 
 
 def operator_files(path: Path, fleet: Fleet) -> Tls:
-    """The operator's certificate; it is issued if needed and if the authority's key is on this machine."""
+    """Return the operator's certificate; it is issued if needed and if the authority's key is on this machine."""
     where = path.parent / fleet.certificates
     tls = Tls(where / "ca.pem", where / f"{OPERATOR}.pem", where / f"{OPERATOR}.key")
     if not tls.certificate.exists() or expires(tls.certificate) < datetime.now(UTC) + timedelta(days=1):
@@ -249,7 +249,7 @@ def operator_files(path: Path, fleet: Fleet) -> Tls:
 
 
 def _next_id(*lists: Fleet | Roster) -> int:
-    """An id that no agent has or had."""
+    """Return an id that no agent has or had."""
     members = [m.id for one in lists for m in (one.agents if isinstance(one, Fleet) else one.members)]
     return 1 + max([*members, *(gone.id for one in lists for gone in one.left)])
 

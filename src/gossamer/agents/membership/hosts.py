@@ -92,7 +92,7 @@ def placed(network: Network, hosts: dict[str, str]) -> tuple[list[str], list[str
 
 
 def numbered(fleet: Fleet, ids: dict[str, int]) -> Fleet:
-    """The fleet with these numbers for its agents, in their order; `ids` may have more names."""
+    """Return the fleet with these numbers for its agents, in their order; `ids` may have more names."""
     ranked = sorted(fleet.agents, key=lambda member: ids[member.name])
     number = {member.id: ids[member.name] for member in ranked}
     return fleet.with_(
@@ -102,7 +102,7 @@ def numbered(fleet: Fleet, ids: dict[str, int]) -> Fleet:
 
 
 def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
-    """The members with addresses of their metrics: on their own hosts, on port `first` and the ones after it."""
+    """Return the members with addresses of their metrics: on their own hosts, on port `first` and the ones after it."""
     taken: Counter[str] = Counter()
     made = []
     for member in members:
@@ -117,7 +117,7 @@ def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
 
 
 def labels_are_addresses(network: Network) -> bool:
-    """Whether the labels of the agents are their addresses.
+    """Return whether the labels of the agents are their addresses.
 
     They are not if one of them cannot be an address, such as a number. A mixture of clear addresses (with a port or a
     dot) and names that cannot be addresses is a mistake.
@@ -148,7 +148,7 @@ def _may_be_address(label: str) -> bool:
 
 
 def endpoint_of(text: str) -> str:
-    """The endpoint that people write as host:port, host, or - for an agent that cannot be reached."""
+    """Return the endpoint that people write as host:port, host, or - for an agent that cannot be reached."""
     return "" if text == "-" else with_port(text)
 
 

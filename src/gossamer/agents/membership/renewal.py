@@ -32,7 +32,7 @@ class Renewal:
         self._key: EllipticCurvePrivateKey | None = None
 
     def answer(self, question: bytes, me: Member) -> bytes:
-        """The answer to one of the operator's two questions."""
+        """Return the answer to one of the operator's two questions."""
         brought = question[len(RENEW) :]
         return self._install(brought, me).encode() if brought else self._request(me)
 

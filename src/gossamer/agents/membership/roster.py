@@ -61,7 +61,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     reset: int = 0
 
     def canonical(self) -> Roster:
-        """The same roster in the order in which it is signed and compared."""
+        """Return the same roster in the order in which it is signed and compared."""
         edges = (Edge(*edge.pair, edge.weight) for edge in self.edges)
         return msgspec.structs.replace(
             self,
@@ -73,7 +73,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     # -- signing -----------------------------------------------------------------------------------
 
     def sign(self, authority: Authority) -> bytes:
-        """The signed roster: lengths, the authority's signature, and the roster itself as JSON."""
+        """Return the signed roster: lengths, the authority's signature, and the roster itself as JSON."""
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -86,7 +86,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
     @classmethod
     def open(cls, data: bytes, authority: x509.Certificate, fleet: str | None = None) -> Roster:
-        """The roster in `data`, if the authority signed it, it belongs to `fleet`, and it is valid.
+        """Return the roster in `data`, if the authority signed it, it belongs to `fleet`, and it is valid.
 
         Raises InvalidRoster otherwise. Nothing is decoded before the signature is checked.
         """
@@ -130,7 +130,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         return roster
 
     def supersedes(self, other: Roster) -> bool:
-        """Whether this roster is newer than `other`; raises if they have the same epoch and differ."""
+        """Return whether this roster is newer than `other`; raises if they have the same epoch and differ."""
         if self.epoch == other.epoch and self != other:
             raise InvalidRoster(
                 f"two rosters of one epoch must be the same, got two different ones of epoch {self.epoch}; neither "
@@ -222,7 +222,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             )
 
     def parts(self) -> list[list[int]]:
-        """The connected components of the network, as lists of ids, the largest first."""
+        """Return the connected components of the network, as lists of ids, the largest first."""
         neighbors: dict[int, list[int]] = {member.id: [] for member in self.members}
         for edge in self.edges:
             neighbors[edge.a].append(edge.b)
@@ -245,12 +245,12 @@ _DECODER = msgspec.json.Decoder(Roster)
 
 
 def roster_path(fleet: Path) -> Path:
-    """The path of a fleet's roster, next to its file."""
+    """Return the path of a fleet's roster, next to its file."""
     return fleet.with_suffix(".roster")
 
 
 def read_roster(path: Path, authority: Path, fleet: str | None = None) -> Roster | None:
-    """The roster in a file, checked against the authority's certificate; None if the file does not exist."""
+    """Return the roster in a file, checked against the authority's certificate; None if the file does not exist."""
     files.check([path])
     try:
         with path.open("rb") as file:
@@ -266,7 +266,7 @@ def read_roster(path: Path, authority: Path, fleet: str | None = None) -> Roster
 
 
 def common_name(name: str, epoch: int) -> str:
-    """The common name of a certificate for the agent `name` issued in this epoch."""
+    """Return the common name of a certificate for the agent `name` issued in this epoch."""
     return check_common_name("name", f"{name}@{epoch}", name)
 
 

@@ -72,7 +72,7 @@ class Publisher:
             self._attempt(self._sink.close)
 
     def _next(self) -> Answer | None:
-        """The newest answer, as soon as there is one; None at the end."""
+        """Return the newest answer, as soon as there is one; None at the end."""
         with self._change:
             self._change.wait_for(lambda: self._answer is not None or self._closed)
             answer, self._answer = self._answer, None

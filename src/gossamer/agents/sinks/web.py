@@ -70,7 +70,7 @@ class InfluxSink(_Posting):
 
 
 def line_of(measurement: str, answer: Answer) -> str:
-    """An answer in the line protocol: numbers, flags and texts are fields; unknown values are left out."""
+    """Return an answer in the line protocol: numbers, flags and texts are fields; unknown values are left out."""
     fields = {}
     for name, value in answer.items():
         for k, part in enumerate(value) if isinstance(value, list) else [("", value)]:

@@ -55,7 +55,7 @@ def check_source(make: Callable[[], AnySource], expected: Rows) -> None:
 def _read(
     source: AnySource, kept: bytes, stored: int, count: int, *, store: bool = True
 ) -> tuple[list[list[float]], bytes]:
-    """The first observations of a source, as an agent reads them, and what its store then keeps."""
+    """Return the first observations of a source, as an agent reads them, and what its store then keeps."""
     source.resume(kept)
     source.begin(stored, LARGEST_OBSERVATION)
     if isinstance(source, PacedSource):

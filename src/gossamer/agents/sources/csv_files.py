@@ -56,7 +56,7 @@ class _Rows(Source):
             self._find_columns()
 
     def _missing(self) -> bool:
-        """Whether the file does not exist yet; raise InvalidInput if it must."""
+        """Return whether the file does not exist yet; raise InvalidInput if it must."""
         if not self.path.is_file():
             raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {self.path}")
         return False
@@ -131,7 +131,7 @@ class GrowingCsvFile(_Rows, LiveSource):
         self._last: _Row | None = None
 
     def _missing(self) -> bool:
-        """Whether the file, or its row with the names of the columns, does not exist yet."""
+        """Return whether the file, or its row with the names of the columns, does not exist yet."""
         try:
             with open_regular(self.path) as file:
                 return self._columns is not None and not file.readline().endswith(b"\n")
@@ -154,7 +154,7 @@ class GrowingCsvFile(_Rows, LiveSource):
         super().begin(0 if self._last else stored, largest)
 
     def repeats(self, stored: int) -> bool:
-        """Whether the file still has all rows that were read from it, that is, it was not rotated."""
+        """Return whether the file still has all rows that were read from it, that is, it was not rotated."""
         with open_regular(self.path) as file:
             return sum(1 for line in file if line.endswith(b"\n")) - self._named >= stored
 
@@ -215,7 +215,7 @@ class GrowingCsvFile(_Rows, LiveSource):
         self._first, self._named = True, False
 
     def _parts(self) -> list[tuple[Path, int]]:
-        """The files to read, with the offset to start at; the last one is followed."""
+        """Return the files to read, with the offset to start at; the last one is followed."""
         last = self._last
         if last is None:
             return [(self.path, 0)]
@@ -278,7 +278,7 @@ class _Reader:
 
 
 def _row_before(path: Path, end: int) -> str | None:
-    """The last characters of the row that ends at byte `end`; None if none ends there."""
+    """Return the last characters of the row that ends at byte `end`; None if none ends there."""
     with contextlib.suppress(OSError), open_regular(path) as file:  # it may be unreadable or deleted
         file.seek(max(end - _PIECE, 0))
         content = file.read(min(end, _PIECE))
@@ -288,7 +288,7 @@ def _row_before(path: Path, end: int) -> str | None:
 
 
 def open_csv(url: Url, owner: Place) -> AnySource:
-    """The source csv:FILE,..."""
+    """Return the source csv:FILE,..."""
     dimension, covariates = owner.dimension, owner.covariates
     name, *options = url.rest.split(",")
     if not name.strip():
@@ -315,7 +315,7 @@ def open_csv(url: Url, owner: Place) -> AnySource:
 
 
 def _indices(path: Path, columns: list[str]) -> list[int]:
-    """The indices of columns in a file whose first row holds their names."""
+    """Return the indices of columns in a file whose first row holds their names."""
     with path.open(encoding="utf-8", errors="replace") as file:
         names = cells(file.readline().removeprefix(_MARK))
     missing = [column for column in columns if column not in names]

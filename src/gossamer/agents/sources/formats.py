@@ -82,7 +82,7 @@ class ReadingFormat:
                 )
 
     def component(self, k: int) -> ReadingFormat:
-        """The format of one component that arrives by itself."""
+        """Return the format of one component that arrives by itself."""
         return replace(
             self, fields=_kth(self.fields, k), scale=_kth(self.scale, k), offset=_kth(self.offset, k)
         )
@@ -90,7 +90,7 @@ class ReadingFormat:
     def read(
         self, text: str, dimension: int, largest: float = LARGEST_OBSERVATION, now: float | None = None
     ) -> TimedReading | None:
-        """The reading in a text, None for an empty text or a comment, or raise `BadObservation`."""
+        """Return the reading in a text, None for an empty text or a comment, or raise `BadObservation`."""
         if not (self.fields or self.time or self.sequence):
             value = parse_line(text, dimension, largest)
             return None if value is None else TimedReading(self.in_units(value, largest))
@@ -123,7 +123,7 @@ def _kth(values: Sequence[Any], k: int) -> tuple[Any, ...]:
 
 
 def _at(document: Any, path: str) -> Any:
-    """The value at a path such as a.b.0; a key may itself contain dots."""
+    """Return the value at a path such as a.b.0; a key may itself contain dots."""
     if isinstance(document, dict) and path in document:
         return document[path]
     head, dot, rest = path.partition(".")
@@ -145,7 +145,7 @@ _NEWEST = 1e11
 
 
 def _seconds(value: Any) -> float:
-    """A time in seconds since 1970."""
+    """Return a time in seconds since 1970."""
     try:
         if isinstance(value, str) and not value.replace(".", "", 1).isdecimal():
             moment = datetime.fromisoformat(value)

@@ -53,7 +53,7 @@ class Source:
         return b""
 
     def keep(self, position: bytes) -> bytes:
-        """What the store is to keep of a position; any thread may call this."""
+        """Return what the store is to keep of a position; any thread may call this."""
         return position
 
     def stored(self, kept: bytes) -> None:
@@ -64,7 +64,7 @@ class Source:
         """Continue after what an earlier run kept (empty if nothing was); called before `begin`."""
 
     def repeats(self, stored: int) -> bool:
-        """Whether all of the `stored` observations can be read again; called before `resume`."""
+        """Return whether all of the `stored` observations can be read again; called before `resume`."""
         return False
 
     def understand(self, item: Any) -> Vector | None:

@@ -69,7 +69,7 @@ class ModbusSource(LiveSource):
             client.close()
 
     async def _read(self, client: Any) -> list[float] | None:
-        """The registers; None if they cannot be read, and then `failing` says why."""
+        """Return the registers; None if they cannot be read, and then `failing` says why."""
         why = ""
         values: list[float] = []
         try:

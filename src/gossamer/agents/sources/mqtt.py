@@ -126,7 +126,7 @@ class MqttSource(LiveSource):
         return str(self._count).encode()
 
     def keep(self, position: bytes) -> bytes:
-        """The number of a message, what waited after it, and the identities of the latest messages up to it."""
+        """Return the number of a message, what waited after it, and the identities of the latest messages up to it."""
         number = int(position)
         with self._lock:
             identities = b"".join(key for key, seen in self._seen.items() if seen.number <= number).hex()
@@ -217,7 +217,7 @@ class MqttSource(LiveSource):
         return next(k for k, pattern in enumerate(self.topics) if self._matches(pattern, topic))
 
     def _observation(self, topic: str, reading: TimedReading) -> Vector | None:
-        """The reading itself; if it is one component, all of them once each has a new value."""
+        """Return the reading itself; if it is one component, all of them once each has a new value."""
         if not self.joins:
             return reading.value
         self._waiting[self._component(topic)] = float(reading.value[0])

@@ -173,7 +173,7 @@ class Command(LiveSource):
             await asyncio.sleep(delay)
 
     async def _run(self) -> AsyncGenerator[str]:
-        """The lines of one run; `_code` and `_ending` then say how it ended."""
+        """Yield the lines of one run; `_code` and `_ending` then say how it ended."""
         self._code, self._ending = None, "was stopped"
         try:
             process = await asyncio.create_subprocess_exec(
@@ -214,7 +214,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
-    """The lines of a stream that is read by `read`."""
+    """Yield the lines of a stream that is read by `read`."""
     splitter = Splitter()
     while piece := await read():
         for line in splitter.lines(piece):
@@ -313,12 +313,12 @@ def open_source(text: str, owner: Place) -> AnySource:
 
 
 def open_standard_input(url: Url, owner: Place) -> AnySource:
-    """The source -, with the options of a format."""
+    """Return the source -, with the options of a format."""
     return _formatted(StandardInput(owner.dimension), url, owner)
 
 
 def open_command(url: Url, owner: Place) -> AnySource:
-    """The source cmd:COMMAND, with the options of a format before the colon."""
+    """Return the source cmd:COMMAND, with the options of a format before the colon."""
     return _formatted(Command(owner.dimension, _rest(url), owner.end), url, owner)
 
 
@@ -334,7 +334,7 @@ def _rest(url: Url) -> str:
 
 
 def open_simulated(url: Url, owner: Place) -> AnySource:
-    """The source sim:MEAN,STD,SEED."""
+    """Return the source sim:MEAN,STD,SEED."""
     if owner.covariates:
         raise InvalidInput(
             f"a fleet that learns a model needs rows with labels, got {url.text!r}; use csv:, cmd: or -"

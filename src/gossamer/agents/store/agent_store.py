@@ -90,7 +90,7 @@ class AgentStore:
             raise
 
     def load(self) -> Saved | None:
-        """The content of the store when it was opened, or None for a new agent."""
+        """Return the content of the store when it was opened, or None for a new agent."""
         return self._saved
 
     def _open(self) -> Saved | None:
@@ -305,6 +305,6 @@ _SERIALS_PER_COMMIT = 2**20
 
 
 def first_serial(saved: Saved | None) -> int:
-    """A serial above those of all earlier runs, even if the clock was set back since."""
+    """Return a serial above those of all earlier runs, even if the clock was set back since."""
     now = time.time_ns() // 1000
     return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now

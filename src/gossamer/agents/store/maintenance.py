@@ -12,7 +12,7 @@ from gossamer.errors import InvalidInput, OutputError
 
 
 def check(path: Path) -> Record:
-    """The content of a store, whether or not its agent runs; raises InvalidInput if it is damaged."""
+    """Return the content of a store, whether or not its agent runs; raises InvalidInput if it is damaged."""
     try:
         return store_file.read(path)
     except Damaged as damage:

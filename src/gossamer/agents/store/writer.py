@@ -38,7 +38,7 @@ class StoreWriter:
         self._thread.start()
 
     def wants(self, every: float) -> bool:
-        """Whether a commit is due: a caller is waiting, or the last one was `every` seconds ago."""
+        """Return whether a commit is due: a caller is waiting, or the last one was `every` seconds ago."""
         return self._given is None and (bool(self._waiting) or self._clock() - self._last >= every)
 
     def give(self, saved: Saved, taken: int) -> None:

@@ -218,11 +218,11 @@ class Fit(Result):
         ]
 
     def plot(self, ax: Panels | None = None) -> Panels:
-        """The error against rounds."""
+        """Plot the error against rounds."""
         return plotting.draw_errors(ax, [self.curve()], self.title, _ERROR)
 
     def curve(self, against: str = "rounds") -> plotting.Curve:
-        """The error against "rounds" or "bytes"."""
+        """Return the error against "rounds" or "bytes"."""
         used = getattr(self, against)
         drawn = (used > 0) & (self.error > 0) & np.isfinite(self.error)
         return plotting.Curve(self.method, used[drawn], self.error[drawn])
@@ -253,7 +253,7 @@ class Fits(Result):
         return rows
 
     def plot(self, ax: Panels | None = None) -> Panels:
-        """The error against rounds, and against bytes (then `ax` is two axes)."""
+        """Plot the error against rounds, and against bytes (then `ax` is two axes)."""
         axes = plotting.axes_for(["by rounds", "by bytes"], ax)
         for panel, against, label in zip(
             axes, ("rounds", "bytes"), ("rounds", "bytes, all agents"), strict=True

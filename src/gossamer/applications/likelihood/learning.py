@@ -85,7 +85,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
 
     def curve(self, against: str = "rounds") -> plotting.Curve:
-        """The error against "rounds", "samples" or "bytes"."""
+        """Return the error against "rounds", "samples" or "bytes"."""
         return plotting.Curve(self.label, getattr(self, against), self.total_error, self.stderr)
 
 

@@ -82,7 +82,7 @@ class RidgePath(Result):
         ]
 
     def plot(self, ax: Panels | None = None) -> Panels:
-        """The score against the penalty."""
+        """Plot the score against the penalty."""
         axes = plotting.axes_for([self.title], ax)
         panel = axes[0]
         panel.errorbar(self.ridges, self.scores, yerr=np.nan_to_num(self.stderr), fmt="o-", capsize=3)

@@ -112,7 +112,7 @@ class Model(NamedTuple):
         )
 
     def curvature(self, bends: Floats, x: Floats) -> Floats:
-        """(p, p) the sum over rows of the curvatures (m, m, n) times x x'."""
+        """Return (p, p) the sum over rows of the curvatures (m, m, n) times x x'."""
         return curvature_of(x, bends, intercept=self.intercept)
 
     def diagonal(self, bends: Floats, x: Floats) -> Floats:

@@ -209,7 +209,7 @@ class LinearEstimation:
         return problem
 
     def weighted(self, weighting: str) -> LinearEstimation:
-        """The same sensors with another weighting."""
+        """Return the same sensors with another weighting."""
         return LinearEstimation(
             self.network,
             self.matrices,

@@ -225,7 +225,7 @@ class PolicyEvaluation:
         return np.asarray(self._solve(self.transitions.data, self.rewards.mean(axis=0)[:, None])[:, 0])
 
     def stationary_distribution(self) -> Floats:
-        """(S,) the long-run distribution of the process, averaged over starting states."""
+        """Return (S,) the long-run distribution of the process, averaged over starting states."""
         return problems.stationary_distribution(self.transitions)
 
     def _solve(self, probabilities: Floats, rewards: Floats) -> Floats:

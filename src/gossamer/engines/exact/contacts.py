@@ -127,7 +127,7 @@ def exact_on_contacts(
 def _costs(
     method: Method, network: ChangingNetwork, horizons: Integers, contacts: Integers
 ) -> tuple[Floats, Integers]:
-    """(H,) samples per agent, and messages in the network: two for each contact of a round that uses them."""
+    """Return (H,) samples per agent, and messages in the network: two for each contact of a round that uses them."""
     samples, messages = np.empty(len(horizons)), np.empty(len(horizons), dtype=np.int64)
     for table, which in passes(method, network, horizons):
         used = table.step_mixed.any(axis=1) * np.diff(contacts[: table.rounds + 1])

@@ -40,7 +40,7 @@ class Measure:
             yield replace(self, **{field.name: getattr(self, field.name)[part] for field in fields(self)})
 
     def sums(self, response: Floats, noise: Floats, rounds: Integers) -> Floats:
-        """(S, H) sums over the nodes from responses (H, G, 2) and noise gains (H, G); `integral` reads them."""
+        """Return (S, H) sums over the nodes from responses (H, G, 2) and noise gains (H, G); `integral` reads them."""
         error = self.off_target(response, rounds)
         bias = np.einsum("hgi,gij,hgj->h", error, self.signal, error)
         return np.stack([bias, noise @ self.power])
@@ -143,7 +143,7 @@ def spread_of(probes: Floats) -> Floats:
 
 
 def measure(network: Network, observations: Observations) -> Measure:
-    """The measure of these observations on a network with a full spectrum.
+    """Return the measure of these observations on a network with a full spectrum.
 
     Arbitrarily moving means have no signal here; their bias is computed by following them (`moving_bias`).
     """

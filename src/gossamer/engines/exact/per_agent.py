@@ -26,7 +26,7 @@ def decomposed(network: Network, what: str) -> Spectrum:
 def per_agent_errors(
     method: Method, network: Network, observations: Observations, horizons: Integers
 ) -> Floats:
-    """(H, N) the expected squared error of each agent after each of several numbers of rounds."""
+    """Return (H, N) the expected squared error of each agent after each of several numbers of rounds."""
     spectrum = decomposed(network, "errors per agent")
     total = observations.variance.sum(axis=1)
     alike = np.ptp(total) == 0

@@ -183,7 +183,7 @@ def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pas
 
 
 def one_pass(method: Method, network: Network, first: int = 1) -> bool:
-    """Whether one pass serves every number of rounds from `first` on."""
+    """Return whether one pass serves every number of rounds from `first` on."""
     if method.anytime:
         return True
     some = first + np.arange(len(method.State._fields) ** 2 + 1)
@@ -311,7 +311,7 @@ class AverageSweeps:
         return start
 
     def _first(self, target: float, length: int) -> int:
-        """The smallest number of rounds above `length` that may meet the target; 0 if there is none."""
+        """Return the smallest number of rounds above `length` that may meet the target; 0 if there is none."""
         while True:
             good = np.flatnonzero(self.errors[length:] <= target)
             rounds = min(2**16, (self.reach - len(self.errors)) // 2 * 2)

@@ -56,7 +56,7 @@ class Checkpoints:
         self._last: str = "there is no checkpoint yet"
 
     def open(self, comm: Intracomm, identity: Mapping[str, object], first: int, last: int) -> Position | None:
-        """The position of the last checkpoint of this simulation; None if there is none."""
+        """Return the position of the last checkpoint of this simulation; None if there is none."""
         self.comm, self.identity, self.first, self.last = comm, identity, first, last
         if self.folder is None:
             return None
@@ -164,7 +164,7 @@ class Checkpoints:
                 old.unlink()
 
     def read(self, first: int, last: int) -> tuple[AnyArray, AnyArray]:
-        """The registers (R, n) and messages (n,) of some agents in the last checkpoint."""
+        """Return the registers (R, n) and messages (n,) of some agents in the last checkpoint."""
         pieces = []
         for name, begin, stop in sorted(self._shards, key=lambda shard: shard[1]):
             low, high = max(begin, first), min(stop, last)

@@ -12,7 +12,7 @@ from gossamer.networks import DirectedNetwork, Graph, Network, NetworkLike
 
 
 def directed(network: NetworkLike | DirectedNetwork) -> DirectedNetwork:
-    """The network itself, a NetworkX graph's, or that of an undirected network with every edge both ways."""
+    """Return the network itself, a NetworkX graph's, or that of an undirected network with every edge both ways."""
     if isinstance(network, DirectedNetwork):
         return network
     if isinstance(network, Graph):
