@@ -95,7 +95,7 @@ def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
         """The agents whose newest scrape succeeded."""
         try:
             query = f"http://127.0.0.1:{port}/api/v1/query?query=gossamer_round"
-            with urllib.request.urlopen(query, timeout=10) as answer:
+            with urllib.request.urlopen(query, timeout=60) as answer:
                 found = json.load(answer)["data"]["result"]
         except OSError:
             return set()
@@ -224,18 +224,18 @@ def start():
     return subprocess.Popen(words, cwd=lines["WorkingDirectory"], env={"PATH": "/usr/bin:/bin"} | given,
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 agent, text = start(), ""
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 120
 while 'gossamer_estimate{agent="agent0",component="0"} 4.0' not in text and time.monotonic() < deadline:
     try:
-        text = urllib.request.urlopen("http://127.0.0.2:9555/metrics", timeout=5).read().decode()
+        text = urllib.request.urlopen("http://127.0.0.2:9555/metrics", timeout=60).read().decode()
     except OSError:
         time.sleep(0.1)
 agent.send_signal(signal.SIGTERM)
-_, logged = agent.communicate(timeout=30)
+_, logged = agent.communicate(timeout=120)
 file = home / "fleet.toml"
 file.write_text(file.read_text().replace("format = 1", "format = 7"))
 wrong = start()
-print(json.dumps({"served": "gossamer_samples_total" in text, "code": agent.returncode, "wrong": wrong.wait(60),
+print(json.dumps({"served": "gossamer_samples_total" in text, "code": agent.returncode, "wrong": wrong.wait(120),
                   "store": (home / "store" / "agent0.sqlite").exists(), "log": logged.decode()[-2000:]}))
 """
 

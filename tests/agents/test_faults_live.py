@@ -132,7 +132,7 @@ def lost_rounds(faults: Faults, network: Network, rounds: int) -> dict[int, dict
 def test_messages_lost(start: Start, loss: float) -> None:
     """Agents draw one observation a round; after T rounds they know nearly what a center would."""
     rounds, network = 300, Network.grid(2, 3)
-    settings = fleet(network, timeout=0.02, death=20.0)
+    settings = fleet(network, timeout=0.1, death=20.0)  # on a busy machine a message takes 20 ms
     means = np.arange(6.0)
     lost = lost_rounds(Faults(Loss(loss)), network, 4 * rounds)
     agents = [

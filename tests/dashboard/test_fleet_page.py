@@ -18,6 +18,7 @@ import websockets
 from tests.support.commands import invoke
 from tests.support.frames import unpacked
 from tests.support.serving import serving
+from tests.support.waiting import PATIENCE
 from tests.support.written_fleet import WrittenFleet, playing
 
 from gossamer.agents.membership import changes as membership
@@ -203,7 +204,7 @@ class FakePage:
         return await self.read()
 
     async def read(self) -> dict[str, Any]:
-        header, _ = unpacked(await asyncio.wait_for(self.socket.recv(), 20))
+        header, _ = unpacked(await asyncio.wait_for(self.socket.recv(), PATIENCE))
         return header
 
 
@@ -229,7 +230,7 @@ def test_a_page_that_paused_jumps_to_the_newest_state(nine: WrittenFleet) -> Non
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(paused.socket.recv(), 0.3)  # nobody asked
             await paused.socket.send('{"type": "next"}')
-            header, arrays = unpacked(await asyncio.wait_for(paused.socket.recv(), 20))
+            header, arrays = unpacked(await asyncio.wait_for(paused.socket.recv(), PATIENCE))
             assert header["number"] >= newest
             assert len(arrays["times"]) == header["number"]
 

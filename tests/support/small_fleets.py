@@ -102,6 +102,6 @@ def member(settings: AgentSettings, victim: AgentSettings, says: bytes) -> ssl.S
     context.load_cert_chain(settings.tls.certificate, settings.tls.key)
     host, _, port = victim.endpoint.partition(":")
     made = context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=host)
-    made.settimeout(20)
+    made.settimeout(60)
     made.sendall(says)
     return made

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.small_fleets import free_ports
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.config.tables import RoundsTable
@@ -233,7 +233,7 @@ def test_metrics_are_served_where_the_file_says(path: Path) -> None:
     )
     fleet = Fleet.read(path)
     with started(path) as agent:
-        found = ask(fleet.agents[0], timeout=10.0)
+        found = ask(fleet.agents[0], timeout=PATIENCE)
         assert found.state == "alone"
         assert found.details["name"] == "agent0"
     with started(path, metrics_port=0) as agent:
@@ -347,7 +347,7 @@ def test_no_error_of_the_file_system_ends_an_agent(path: Path, tmp_path: Path) -
     )
 
     def served() -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{options.metrics_port}/status", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{options.metrics_port}/status", timeout=60) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 
@@ -364,7 +364,7 @@ def test_no_error_of_the_file_system_ends_an_agent(path: Path, tmp_path: Path) -
         until(lambda: rounds() > before and time.monotonic() > since + 0.5, "its looks at the files")
 
     try:
-        until(lambda: rounds() > 5, "it runs", 60)
+        until(lambda: rounds() > 5, "it runs")
         for name in ("certificates", "status", "logs"):
             kept = folder / f"{name}-kept"
             (folder / name).rename(kept)
@@ -383,7 +383,7 @@ def test_no_error_of_the_file_system_ends_an_agent(path: Path, tmp_path: Path) -
         assert before[0] > used
         goes_on()
         agent.send_signal(signal.SIGTERM)
-        assert agent.wait(30) == 0
+        assert agent.wait(PATIENCE) == 0
         assert json.loads((folder / "status" / "agent0.json").read_text())["state"] == "stopped"
     finally:
         agent.kill()

@@ -178,7 +178,7 @@ path, content = sys.argv[1:]
 sys.setswitchinterval(1e-6)
 threading.excepthook = lambda problem: os._exit(1)
 for use in (lambda: Status.parse(content.encode()), lambda: Fleet.read(Path(path))):
-    for _ in range(15):
+    for _ in range(5):
         child = os.fork()
         if child == 0:
             gate = threading.Barrier(16)
@@ -199,4 +199,4 @@ def test_many_threads_may_read_statuses_and_fleets_at_once(tmp_path: Path) -> No
     content = StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot())
     path = Fleet.create(Network.path(2)).write(tmp_path)
     command = [sys.executable, "-W", "ignore", "-c", FIRST_USES, str(path), content]
-    assert subprocess.run(command, timeout=120).returncode == 0
+    assert subprocess.run(command, timeout=300).returncode == 0

@@ -188,11 +188,11 @@ def test_quarantine_is_reported_and_can_be_pardoned() -> None:
             agent.observe(20.0)
         until(lambda: all(n.state == "alive" for n in agents[1].snapshot.neighbors), "a conversation")
         agents[0]._transport.lie = adds(1e9, slice(None))  # type: ignore[attr-defined]
-        until(lambda: agents[1].snapshot.state == "degraded", "quarantine")
-        shot = agents[1].snapshot
-        assert shot.problem == "in quarantine for impossible claims or a flood: agent0"
-        assert [n.state for n in shot.neighbors] == ["quarantined", "alive"]
-        assert shot.rejected["flow"] == 5
+        why = "in quarantine for impossible claims or a flood: agent0"
+        until(lambda: agents[1].snapshot.problem == why, "quarantine")
+        assert agents[1].snapshot.state == "degraded"
+        until(lambda: [n.state for n in agents[1].snapshot.neighbors] == ["quarantined", "alive"], "states")
+        assert agents[1].snapshot.rejected["flow"] == 5
         agents[0]._transport.lie = None  # type: ignore[attr-defined]
         until(lambda: agents[0].snapshot.neighbors[0].state == "dead", "silence toward the liar")
         agents[1].pardon()

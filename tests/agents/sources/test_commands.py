@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.processes import runs
 from tests.support.reading import collect, parse_source
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until, until_true
 
 from gossamer.agents.sources import backoff
 from gossamer.agents.sources import opening as sources
@@ -92,7 +92,7 @@ def test_a_command_that_fails_is_started_again(
                 if len(seen) == 4:
                     break
 
-    asyncio.run(asyncio.wait_for(follow(), 10))
+    asyncio.run(asyncio.wait_for(follow(), PATIENCE))
     assert seen == ["", why, why, why]  # when the first line of each run arrives
     assert [record.getMessage() for record in caplog.records] == [f"{why}; it is restarted in 0 s"] * 3
 
@@ -109,7 +109,14 @@ def test_a_command_that_delivers_again_is_well(monkeypatch: pytest.MonkeyPatch, 
 def test_garbage_does_not_make_a_failed_command_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "FIRST", 0.01)
     source = parse_source("cmd:echo oops; exit 1", 1, 0)
-    with pytest.raises(TimeoutError):
-        asyncio.run(asyncio.wait_for(anext(aiter(source)), 0.3))  # type: ignore[type-var, arg-type]
-    assert source.bad > 1
-    assert "ended with code 1" in source.failing
+
+    async def read() -> None:
+        reading = asyncio.ensure_future(anext(aiter(source)))  # type: ignore[type-var, arg-type]
+        await until_true(lambda: source.bad > 1 or reading.done(), "a second run of the command")
+        assert not reading.done()
+        assert "ended with code 1" in source.failing
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    asyncio.run(read())

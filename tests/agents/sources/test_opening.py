@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.reading import collect, parse_source
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.sources import csv_files
 from gossamer.agents.sources.csv_files import GrowingCsvFile
@@ -281,15 +281,16 @@ def test_a_followed_file_may_come_later(tmp_path: Path, option: str, rows: str) 
     why: list[str] = []
 
     def write() -> None:
+        until(lambda: source.failing, "a word about the file")
         why.append(source.failing)
         file.write_text(rows[:1])  # not even one row
         time.sleep(0.3)
         file.write_text(rows)
 
-    timer = threading.Timer(0.3, write)
-    timer.start()
+    writer = threading.Thread(target=write)
+    writer.start()
     assert collect(source, 2) == [[1], [2]]
-    timer.join()
+    writer.join()
     assert why == [f"the source waits for the file {file}, which does not exist yet"]
     assert source.failing == ""
     with pytest.raises(InvalidInput, match="needs an existing file"):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.small_fleets import PLAINTEXT, fleet, make_certificates, member
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.host.logs import RepeatFilter
@@ -199,7 +199,11 @@ def test_a_neighbor_that_never_stops_sending_is_read_for_a_tenth_of_the_time() -
             began = time.monotonic()
             for _ in range(5):
                 victim.exchange(0, {1: b"a message"}, time.monotonic() + 0.1, deliver)
-            assert 0.0 < busy < 0.3 * (time.monotonic() - began)  # without rest it is above 0.9
+            assert busy > 0.0
+            # Without rest it is above 0.9. On a busy machine one message may take longer than all exchanges above.
+            while busy >= 0.3 * (time.monotonic() - began) and time.monotonic() < began + PATIENCE:
+                victim.exchange(0, {1: b"a message"}, time.monotonic() + 0.1, deliver)
+            assert busy < 0.3 * (time.monotonic() - began)
         finally:
             flooder.shutdown(socket.SHUT_RDWR)
             flooding.join()

@@ -136,7 +136,7 @@ def test_a_stranger_is_refused_and_the_log_says_why(
     transport = TlsTransport(first)
     transport.open()
     try:
-        with caplog.at_level(logging.INFO), socket.create_connection((host, int(port)), timeout=20) as knock:
+        with caplog.at_level(logging.INFO), socket.create_connection((host, int(port)), timeout=60) as knock:
             if kind == "plaintext":
                 knock.sendall(b"gossamer 1 gossamer 1\n")
                 assert not received(knock)
