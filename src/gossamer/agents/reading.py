@@ -86,14 +86,11 @@ class Reader:
         extremes = self._extremes
         return answers if extremes is None else replace(answers, extremes=(extremes.least, extremes.largest))
 
-    def _neighbor_values(self) -> tuple[Floats, ...]:
-        return neighbor_values(self._conversation)
-
     def _mixing_error(self, answers: Answers) -> Floats:
         passing = self._ledger.returning
         if self._ledger.masks is not None:
             passing = passing + self._ledger.masks.unanswered
-        return self._mixing.error(answers, passing, self._neighbor_values())
+        return self._mixing.error(answers, passing, neighbor_values(self._conversation))
 
     def _shape(self, values: Floats) -> Any:
         return float(values[0]) if self._layout.dimension == 1 else values
