@@ -20,6 +20,7 @@ _HOME = {
     "AgentSettings": "config.settings",
     "Fleet": "membership.fleet",
     "FleetModel": "config.model",
+    "FleetValues": "config.model",
     "Limits": "config.settings",
     "LocalFleet": "fleet.local",
     "Neighbor": "config.settings",
@@ -46,6 +47,7 @@ __all__ = [
     "Faulty",
     "Fleet",
     "FleetModel",
+    "FleetValues",
     "Limits",
     "LiveSource",
     "LocalFleet",
@@ -70,6 +72,7 @@ __all__ = [
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
     from gossamer.agents.config.model import FleetModel as FleetModel
+    from gossamer.agents.config.model import FleetValues as FleetValues
     from gossamer.agents.config.settings import AgentSettings as AgentSettings
     from gossamer.agents.config.settings import Limits as Limits
     from gossamer.agents.config.settings import Neighbor as Neighbor

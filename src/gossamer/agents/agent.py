@@ -88,7 +88,7 @@ class Agent:
         self._transport = parts.transport
         self._store = parts.store
         self._ledger = parts.ledger
-        self._extremes = parts.extremes
+        self._own = parts.own
         self._conversation = parts.conversation
         self._conversation.roster_came = lambda sender, data: self.roster_came(sender, data)
         self._loop = parts.loop
@@ -314,7 +314,7 @@ class Agent:
         writer, taken = self._writer, self._loop.taken
         if writer is not None and (wait or writer.wants(self.settings.commit)):
             position = self._intake.position(taken)
-            own = b"" if self._extremes is None else self._extremes.own.tobytes()
+            own = self._own()
             state, leaving = self._ledger.remember(), self.changes.leaving
             roster = self.settings.roster
             writer.give(Saved(self._conversation.round, state, position, own, leaving, roster), taken)

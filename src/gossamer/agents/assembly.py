@@ -21,6 +21,7 @@ from gossamer.agents.round.masking import LARGEST_MASK, Masking, draw_normals, s
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.row_batching import Clock, RowBatcher, batcher_of
 from gossamer.agents.round.transport import Transport
+from gossamer.agents.round.step_batching import StepBatcher
 from gossamer.agents.sources.kinds import Source
 from gossamer.agents.sources.opening import ObservationStream, as_source
 from gossamer.agents.statistics.extremes import Extremes
@@ -41,6 +42,7 @@ class Parts:
 
     layout        what is averaged
     intake        takes observations
+    own           what the store keeps besides the ledger
     loop          runs rounds with the ledger and the conversation
     changes       carries out changes of the neighbors
     reader        reads answers and snapshots
@@ -50,7 +52,7 @@ class Parts:
     transport: Transport
     store: AgentStore | None
     ledger: Ledger
-    extremes: Extremes | None
+    own: Callable[[], bytes]
     conversation: Conversation
     changes: Rewiring
     loop: RoundLoop
@@ -97,7 +99,7 @@ def assemble(
     extremes = None
     if settings.extremes:
         extremes = Extremes(settings.dimension, saved.extremes if saved else b"", settings.range)
-    conversation = _conversation_of(settings, ledger, transport, extremes, bounds, clock)
+    conversation = _conversation_of(settings, layout, ledger, transport, extremes, bounds, clock)
     conversation.round = saved.round if saved else 0
     changes = Rewiring(settings, ledger, conversation, transport, bounds_of)
     if opened is not None:
@@ -108,7 +110,7 @@ def assemble(
         lambda: changes.settings.members,
         lambda: neighbor_values(conversation, settings.silence),
     )
-    batcher = batcher_of(settings, layout, ledger, seed, fleet, noise)
+    batcher = batcher_of(settings, layout, ledger, seed, fleet, noise, saved.extremes if saved else b"")
     again = saved is not None and _reads_again(batcher, observations, ledger, settings.label)
     position = saved.position if saved and not again else b""
     loop = RoundLoop(batcher, ledger, conversation, lambda failure: intake.lose(failure), extremes)
@@ -128,7 +130,14 @@ def assemble(
         store=opened,
         clock=clock,
     )
-    return Parts(layout, transport, opened, ledger, extremes, conversation, changes, loop, intake, reader)
+    own = (
+        batcher.own
+        if isinstance(batcher, StepBatcher)
+        else bytes
+        if extremes is None
+        else extremes.own.tobytes
+    )
+    return Parts(layout, transport, opened, ledger, own, conversation, changes, loop, intake, reader)
 
 
 def _open_store(
@@ -137,6 +146,8 @@ def _open_store(
     path = settings.store if store is None else store
     what = program.method if settings.model is None else f"{program.method}, sums 3, for {settings.model}"
     if layout.level_noise is not None:
+    if settings.values is not None:
+        what = f"{program.method}, {settings.values}"
         what = f"{what}, noise {settings.noise_scale}"
         if path is None:
             raise InvalidInput(
@@ -208,6 +219,7 @@ def _reads_again(batcher: Batcher, source: Source | None, ledger: Ledger, label:
 def _conversation_of(
     settings: AgentSettings,
     ledger: Ledger,
+    layout: Layout,
     transport: Transport,
     extremes: Extremes | None,
     bounds: Bounds | None,

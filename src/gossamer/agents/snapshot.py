@@ -6,12 +6,15 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from numpy.typing import ArrayLike
+
 from gossamer.agents.config.settings import AgentSettings, differing
 from gossamer.agents.round.conversation import Peer
 from gossamer.agents.round.masking import Masking
 from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.statistics.layout import Answers
 from gossamer.agents.statistics.models import ModelAnswers
+from gossamer.agents.statistics.values import ValueAnswers
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
 from gossamer.fingerprint import full_version
@@ -220,7 +223,7 @@ class Snapshot:
     participating : int
         Number of members (of this agent and its neighbors if unknown) without the neighbors that it considers dead.
     withheld : str
-        Why there is no estimate of a model; empty if there is one.
+        Why there is no estimate of a model or of values; empty if there is one.
 
     Examples
     --------
@@ -267,3 +270,20 @@ class Snapshot:
         if not isinstance(self.answers, ModelAnswers):
             raise Unsupported("learns the mean of observations; give the fleet a model", parameter="model")
         return self.answers.fitted(self.agent, str(self.agent))
+
+    def values(self, states: ArrayLike) -> Floats:
+        """Return (M,) the values of states in a fleet that learns them, from what this agent holds.
+
+        `states` are (M, d), or (M,) numbers of states of a table. Raises `Unsupported` if the fleet learns no values,
+        or while they are withheld.
+        """
+        return self._values(states)[0]
+
+    def value_errors(self, states: ArrayLike) -> Floats:
+        """Return (M,) the standard errors of `values`; nan without replicates, or if all agents see the same states."""
+        return self._values(states)[1]
+
+    def _values(self, states: ArrayLike) -> tuple[Floats, Floats]:
+        if not isinstance(self.answers, ValueAnswers):
+            raise Unsupported("learns the mean of observations; give the fleet values", parameter="values")
+        return self.answers.values(states)

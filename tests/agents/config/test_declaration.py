@@ -136,6 +136,7 @@ def test_what_fleets_agree_on_and_what_is_fixed() -> None:
             "change",
             "honest",
             "refresh",
+            "values",
         ),
     ) == AGREED
     assert set(FIXED) == {
@@ -220,10 +221,10 @@ assert AGREED[-1] == "patience" and "patience" in FIXED
 assert "patience : float, in seconds, default 2.0" in AgentSettings.__doc__
 assert option("rounds.patience").help == "How patient it is."
 usual = AgentSettings(0, ())
-said = FleetFile(**rows, rounds=RoundsTable(patience="3s")).values(AgentSettings)
+said = FleetFile(**rows, rounds=RoundsTable(patience="3s")).values_of(AgentSettings)
 other = usual.with_(patience=said["patience"])
 assert (usual.patience, other.patience) == (2.0, 3.0)
-assert len(usual.fingerprint) == 18 and len(other.fingerprint) == 38
+assert len(usual.fingerprint) == 18 and len(other.fingerprint) == 40
 for make, name in (
     (lambda: usual.with_(patience=0.5), "patience"),
     (FleetFile(**rows, rounds=RoundsTable(patience="500ms")).check_values, "rounds.patience"),
@@ -252,7 +253,7 @@ def test_the_recipe_for_a_setting_changes_two_files(tmp_path: Path) -> None:
     (copy / "agents" / "config").mkdir()
     for entry in (package / "agents" / "config").glob("*.py"):
         (copy / "agents" / "config" / entry.name).write_bytes(entry.read_bytes())
-    declared = 'Declaration("How patient it is.", unit=SECONDS, above=1, agreed=18, omitted=2.0)'
+    declared = 'Declaration("How patient it is.", unit=SECONDS, above=1, agreed=19, omitted=2.0)'
     field = f'    patience: Annotated[str, {declared}] = "2s"\n'
     _insert(copy / "agents/config/tables.py", "    death: Annotated[\n", field)
     _insert(

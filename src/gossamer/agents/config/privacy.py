@@ -116,8 +116,9 @@ def check_privacy(settings: AgentSettings) -> None:
             parameter=name,
         )
     statistics = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(settings, name)]
-    if settings.model is not None or settings.weighting != "agents" or statistics:
-        others = "model" if settings.model is not None else "".join(statistics[:1]) or "weighting"
+    learned = [name for name in ("model", "values") if getattr(settings, name) is not None]
+    if learned or settings.weighting != "agents" or statistics:
+        others = "".join([*learned, *statistics][:1]) or "weighting"
         raise InvalidInput(
             "protects the level of each member in an average that gives all members the same weight, and nothing else; "
             f"leave out {name} or {others}",

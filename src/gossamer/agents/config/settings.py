@@ -12,7 +12,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.agents.config.declaration import Declaration, check, documented, settings_of
-from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.model import FleetModel, FleetValues
 from gossamer.agents.config.privacy import check_privacy, noise_of
 from gossamer.agents.config.tables import AUTO as AUTO
 from gossamer.agents.config.tables import Member, StatisticSettings, in_file
@@ -191,6 +191,14 @@ class AgentSettings(StatisticSettings):
             omitted=None,
         ),
     ] = None
+    values: Annotated[
+        FleetValues | None,
+        Declaration(
+            "The values of states to learn instead of the mean; observations are then transitions.",
+            agreed=18,
+            omitted=None,
+        ),
+    ] = None
     weighting: str = in_file("observations.weighting")
     range: tuple[tuple[float, float], ...] = in_file("observations.range")
     outside: str = in_file("observations.outside")
@@ -267,7 +275,7 @@ class AgentSettings(StatisticSettings):
             object.__setattr__(self, "store", Path(self.store))
         self._check_neighbors()
         self._check_statistics()
-        self._check_model()
+        self._check_learned()
         check_privacy(self)
         if self.timeout != AUTO and self.death <= float(self.timeout):
             raise InvalidInput(
@@ -348,7 +356,10 @@ class AgentSettings(StatisticSettings):
                 f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
             )
 
-    def _check_model(self) -> None:
+    def _check_learned(self) -> None:
+        """Check that observations are rows of the model, or transitions between states."""
+        if self.values is not None:
+            self._check_values(self.values)
         if self.model is None:
             return
         if self.dimension != len(self.model.covariates) + 1:
@@ -368,6 +379,20 @@ class AgentSettings(StatisticSettings):
 
     @cached_property
     def noise_scale(self) -> tuple[float, ...]:
+    def _check_values(self, values: FleetValues) -> None:
+        if self.dimension != values.dimension:
+            raise InvalidInput(
+                parameter="dimension",
+                required=f"that of two states, a reward and an end, {values.dimension}",
+                got=str(self.dimension),
+            )
+        names = ("model", "variance", "covariance", "extremes", "bins", "range")
+        extra = [name for name in names if getattr(self, name)]
+        if extra:
+            raise InvalidInput(
+                f"are all that a fleet with them averages; leave out {', '.join(extra)}", parameter="values"
+            )
+
         """Standard deviation of the noise that the agent adds to its level, by component; empty if there is none."""
         return noise_of(self)
 

@@ -21,6 +21,7 @@ from gossamer.agents.config.members import Edge, Left, RosterMember
 from gossamer.agents.config.privacy import PrivacyTable as PrivacyTable
 from gossamer.agents.config.values import check_endpoint, check_increasing, check_word
 from gossamer.agents.config.values import duration as duration
+from gossamer.agents.config.values_table import ValuesTable
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -429,15 +430,19 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def check_values(self) -> None:
         """Raise for the first setting whose value is not allowed."""
+    values: ValuesTable = ValuesTable()
         for key, declared in SETTINGS.items():
             table, _, name = key.rpartition(".")
-            if table not in ROWS and (table != "model" or self.model.family):
+            disabled = (table == "model" and not self.model.family) or (
+                table == "values" and not self.values.features
+            )
+            if table not in ROWS and not disabled:
                 declared.check_text(key, getattr(getattr(self, table) if table else self, name))
         for k, member in enumerate(self.agents):
             for name, declared in settings_of(Member).items():
                 declared.check(f"agents[{k}].{name}", getattr(member, name))
 
-    def values(self, kind: type, member: Member | None = None) -> dict[str, Any]:
+    def values_of(self, kind: type, member: Member | None = None) -> dict[str, Any]:
         """Return the file's values for the fields of a dataclass of settings, with times in seconds.
 
         With `member`, these are the values in its row; otherwise the values that all agents share.

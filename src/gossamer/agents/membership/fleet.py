@@ -21,10 +21,10 @@ import numpy as np
 from gossamer.agents import files
 from gossamer.agents.config.members import Edge, RosterMember
 from gossamer.agents.config.method import build_method, is_file, method_table
-from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.model import learned
 from gossamer.agents.config.parsing import named_as_in_the_file, parse, table_of
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls
-from gossamer.agents.config.tables import ENDS, FORMAT, FleetFile, Member, MethodTable, ModelTable
+from gossamer.agents.config.tables import ENDS, FORMAT, FleetFile, Member, MethodTable
 from gossamer.agents.config.template import fleet_text
 from gossamer.agents.config.urls import Place, elsewhere
 from gossamer.agents.config.values import duration
@@ -96,7 +96,8 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
         if sources is None:
-            sources = ["-"] * n if parts.get("model", ModelTable()).family else simulated_sources(n)
+            learns = getattr(parts.get("model"), "family", "") or getattr(parts.get("values"), "features", "")
+            sources = ["-"] * n if learns else simulated_sources(n)
         if not isinstance(method, MethodTable):
             method = method_table(method or AnytimeSDA("local"), network)
         weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]
@@ -341,8 +342,8 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def dimension(self) -> int:
-        """Number of components of an observation; with a model, of a row."""
-        return len(self.model.covariates) + 1 if self.model.family else self.observations.dimension
+        """Number of components of an observation."""
+        return int(learned(self)["dimension"])
 
     def place(self, agent: int, directory: Path | None = None) -> Place:
         """Return the facts that an agent's sources and sinks need; `directory` is the folder of fleet.toml."""
@@ -459,17 +460,16 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 bringers=self._certified,
                 ids=tuple(members),
                 store=store,
-                **self.values(AgentSettings, me),
+                **self.values_of(AgentSettings, me),
                 **self._common | ({} if every is None else {"pace": every or None}),
             )
 
     @cached_property
     def _common(self) -> dict[str, Any]:
         """The settings that the file gives to all agents."""
-        settings = self.values(AgentSettings)
-        model = FleetModel(**self.values(FleetModel)) if self.model.family else None
-        changes = {"pace": settings["pace"] or None, "dimension": self.dimension, "model": model}
-        return settings | changes | {"limits": Limits(**self.values(Limits))}
+        settings = self.values_of(AgentSettings)
+        changes = {"pace": settings["pace"] or None, "limits": Limits(**self.values_of(Limits))}
+        return settings | changes | learned(self)
 
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; only its owner may be able to read the key."""

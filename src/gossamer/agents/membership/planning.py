@@ -138,9 +138,9 @@ class FleetPlan:
 
     @staticmethod
     def lacks_range(fleet: Fleet) -> bool:
-        """Whether this fleet should have a range and has none; one that learns a model or is simulated needs none."""
+        """Whether this fleet should have a range and has none; one that is simulated or learns no mean needs none."""
         simulated = all(member.source.startswith("sim:") for member in fleet.agents)
-        return not (fleet.observations.range or fleet.model.family or simulated)
+        return not (fleet.observations.range or fleet.model.family or fleet.values.features or simulated)
 
     def write(self, fleet: Fleet, directory: Path) -> Path:
         """Write the fleet with the file of its method next to it, where every agent looks for it; return fleet.toml."""

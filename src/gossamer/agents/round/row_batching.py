@@ -18,8 +18,10 @@ import numpy as np
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.step_batching import StepBatcher
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.models import ModelAnswers, ModelLayout
+from gossamer.agents.statistics.values import ValueLayout
 from gossamer.arrays import Floats
 from gossamer.models import (
     CLOSE,
@@ -66,22 +68,35 @@ def batcher_of(
     seed: int | None,
     clock: Clock,
     noise: Floats | None = None,
+    stored: bytes = b"",
 ) -> Batcher:
     """Return the object that turns an agent's observations into the components that it averages.
 
-    `noise`, (n,), is what it adds to its level; None if that is nothing.
+    `noise`, (n,), is what it adds to its level; None if that is nothing. `stored` is what `StepBatcher.own` returned.
     """
     if isinstance(layout, ModelLayout):
         own = ledger.mean, ledger.samples
         return RowBatcher(layout, lambda: ledger.estimate, own, seed, clock)
     weighted = ledger.program.weighted
     gain = getattr(settings.method, "gain", None) if weighted else None
+    if isinstance(layout, ValueLayout):
+        return StepBatcher(
+            layout,
+            lambda: ledger.estimate,
+            lambda: (clock.members(), clock.heard()),
+            stored,
+            seed,
+            gain=gain,
+            holds=not weighted,
+        )
     return Batcher(layout, gain=gain, holds=not weighted, seed=seed, shift=noise)
 
 
 def answers_of(batcher: Batcher, ledger: Ledger) -> Answers:
     """Return an agent's answers; those of a model are the latest that were read after rows had spread."""
-    return batcher.answers() if isinstance(batcher, RowBatcher) else batcher.layout.read(ledger.estimate)
+    if isinstance(batcher, RowBatcher | StepBatcher):
+        return batcher.answers()
+    return batcher.layout.read(ledger.estimate)
 
 
 class RowBatcher(Batcher):

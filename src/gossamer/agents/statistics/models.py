@@ -34,6 +34,7 @@ from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.agents.statistics.row_bounds import box_of
 from gossamer.agents.statistics.statistic import Box, Membership, Statistic, number, shown
+from gossamer.agents.statistics.values import StepRange, ValueLayout
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family
@@ -217,6 +218,13 @@ def method_of(settings: AgentSettings) -> Method:
 
 def layout_of(settings: AgentSettings) -> Layout:
     """What an agent with these settings averages."""
+    if settings.values is not None:
+        return ValueLayout(
+            settings.dimension,
+            weighting=settings.weighting,
+            replicates=settings.replicates,
+            values=settings.values,
+        )
     if settings.model is None:
         return Layout.of(settings)
     return ModelLayout(
@@ -232,6 +240,8 @@ def range_of(settings: AgentSettings, layout: Layout) -> Range:
     """The check of observations, which refuses those that such an agent cannot use."""
     if isinstance(layout, ModelLayout):
         return Labels(settings, layout.family)
+    if isinstance(layout, ValueLayout):
+        return StepRange(layout.values, clips=settings.outside == "clip")
     return Range(settings.range, clips=settings.outside == "clip")
 
 

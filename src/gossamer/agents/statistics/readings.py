@@ -6,6 +6,7 @@ import csv
 import json
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -120,12 +121,25 @@ def parse_line(line: str, dimension: int, largest: float = LARGEST_OBSERVATION) 
         except (ValueError, RecursionError):
             raise BadObservation(f"a line must be numbers or JSON, got {short(line)}") from None
         if isinstance(value, dict):
-            if "value" not in value:
+            value = _transition(value) if "state" in value else value.get("value")
+            if value is None:
                 raise BadObservation(f'a JSON object needs "value", got {short(line)}')
-            value = value["value"]
     else:
         value = line.replace(",", " ").split()
     return vector(value, dimension, largest)
+
+
+def _transition(step: dict[str, Any]) -> list[object]:
+    """Return a transition between states as the numbers of an observation (`FleetValues`)."""
+    ends = [step.get(name, False) for name in ("terminated", "truncated")]
+    following = step.get("next_state", step["state"] if ends[0] is True else None)
+    if following is None or "reward" not in step or not all(isinstance(end, bool) for end in ends):
+        raise BadObservation(
+            'a transition needs "state", "reward" and "next_state", with "terminated" and "truncated" true or false '
+            f"where an episode ends, got {short(step)}"
+        )
+    parts = [part if isinstance(part, list) else [part] for part in (step["state"], following)]
+    return [*parts[0], *parts[1], step["reward"], 1 if ends[0] else 2 if ends[1] else 0]
 
 
 def parse_row(

@@ -69,7 +69,7 @@ class Unfinished(sqlite3.OperationalError):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent must remember. Arrays are rows of `dimension` little-endian doubles.
 
-    extremes  of its observations (see `Extremes.own`)
+    extremes  of its observations (see `Extremes.own`), or what values need (see `StepBatcher.own`)
     position  position of its source (see `Source.resume`) after the last observation in this record
     parked    former neighbor -> flow, certificates of both ends, and whether it is in doubt (see `Parked`)
     masks     neighbor -> the mask of its edge (see `masking.py`)
