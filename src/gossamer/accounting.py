@@ -70,17 +70,24 @@ class Privacy(Result):
     Attributes
     ----------
     mu_change : ndarray
-        (N,) for a change of the agent's level by `change`; NaN for members of the coalition.
+        Mu for a change of the agent's level by `change`, shape (N,); NaN for members of the coalition.
     mu_move : ndarray
-        (N,) for a move of that amount to another honest agent that is connected to it by honest agents: the largest
-        over these agents, or an upper bound on it in networks with more than 2000 agents; NaN if there is none.
+        Mu for a move of that amount to another honest agent that is connected to it by honest agents, shape (N,):
+        the largest over these agents, or an upper bound on it in networks with more than 2000 agents; NaN if there
+        is none.
     mu_reading : ndarray
-        (N,) for a change of one of `readings` readings, of which the level is the mean; NaN unless they are given.
+        Mu for a change of one of `readings` readings, of which the level is the mean, shape (N,); NaN unless they
+        are given.
     public : list of tuple of int
         The parts into which the coalition cuts the honest agents. The sum of the levels over a part is public, up to
         the noise of its members.
     worst_agent, worst_neighbor, worst_pair : View or None
         The agent with the largest mu under this coalition, and under any coalition of one or two of its neighbors.
+
+    See Also
+    --------
+    privacy : Computes it.
+    Masks : The masks whose effect it describes.
 
     Examples
     --------
@@ -225,6 +232,11 @@ def privacy(
     -------
     Privacy
         The Gaussian differential privacy of every agent, the worst cases, and what is public in any case.
+
+    See Also
+    --------
+    Masks : Masks that hide observations and cancel in the average.
+    Privacy : The result.
 
     Examples
     --------

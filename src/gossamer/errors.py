@@ -26,12 +26,17 @@ class GossamerError(Exception):
 
     Parameters
     ----------
-    text
+    text : str
         What is wrong: a whole sentence, or with `parameter` the rest of a sentence that begins with its name.
-    parameter
+    parameter : str
         The parameter that cannot be used.
-    required, got, hint
+    required, got, hint : str
         Instead of `text`: what the parameter must be, the value it has as text, and what to do.
+
+    See Also
+    --------
+    InvalidInput : A wrong value.
+    Unsupported : A combination that does not exist.
 
     Examples
     --------
@@ -72,6 +77,11 @@ class GossamerError(Exception):
 class InvalidInput(GossamerError, ValueError):
     """A value that cannot be used; the text says what was required and what we got.
 
+    See Also
+    --------
+    InvalidNetwork : A network that does not allow averaging.
+    Unsupported : A combination that does not exist.
+
     Examples
     --------
     >>> gs.SDA(burn_in=-1)
@@ -82,6 +92,11 @@ class InvalidInput(GossamerError, ValueError):
 
 class InvalidNetwork(InvalidInput):
     """A graph or matrix that does not satisfy the assumptions on a network.
+
+    See Also
+    --------
+    InvalidInput : Its base class.
+    Network : Raises it.
 
     Examples
     --------
@@ -100,6 +115,11 @@ class InvalidRoster(InvalidInput):
 class Unsupported(GossamerError):
     """An engine was asked for something it cannot do; the text says what can.
 
+    See Also
+    --------
+    InvalidInput : A wrong value.
+    GossamerError : Its base class.
+
     Examples
     --------
     >>> try:
@@ -113,6 +133,10 @@ class Unsupported(GossamerError):
 class MissingExtra(GossamerError, ImportError):
     """An optional dependency is missing; the text says how to install it.
 
+    See Also
+    --------
+    GossamerError : Its base class.
+
     Examples
     --------
     >>> issubclass(gs.MissingExtra, gs.GossamerError)
@@ -122,6 +146,10 @@ class MissingExtra(GossamerError, ImportError):
 
 class OutputError(GossamerError, OSError):
     """A result could not be written where it was asked for.
+
+    See Also
+    --------
+    GossamerError : Its base class.
 
     Examples
     --------

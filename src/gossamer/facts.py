@@ -42,11 +42,16 @@ class SpectralFacts(Protocol):
     lambda_2 : float
         Its smallest nonzero eigenvalue.
     condition_number : float
-        lambda_max / lambda_2.
+        Ratio lambda_max / lambda_2; the larger it is, the slower the network mixes.
     inverse_square_trace : float
         The sum of 1/lambda^2 over the nonzero eigenvalues.
     exchanges : ExchangeFacts
         What the speed of random exchanges depends on.
+
+    See Also
+    --------
+    KnownFacts : Facts as plain numbers.
+    gossamer.Network : Computes them.
 
     Examples
     --------
@@ -79,6 +84,22 @@ class SpectralFacts(Protocol):
 
 class KnownFacts(NamedTuple):
     """`SpectralFacts` as plain numbers, for code without a `Network`, such as a deployed agent or a rank of a cluster.
+
+    Parameters
+    ----------
+    agents : int
+        Number of agents in the network.
+    lambda_max, lambda_2 : float
+        Largest and smallest nonzero eigenvalue of the gossip matrix.
+    inverse_square_trace : float
+        Sum of 1/lambda^2 over the nonzero eigenvalues.
+    lambda_bound : float
+        Upper bound on lambda_max, computed from the weights.
+
+    See Also
+    --------
+    SpectralFacts : The facts that methods may use.
+    UnknownFacts : Facts of a network whose spectrum is unknown.
 
     Examples
     --------
@@ -144,6 +165,11 @@ class UnknownFacts(DeclaredFacts):
         Number of agents, if that is known.
     advice : str
         The end of the error text: why a fact is unknown, and what to do.
+
+    See Also
+    --------
+    KnownFacts : Facts as plain numbers.
+    gossamer.ChangingNetwork : A network without a fixed spectrum.
 
     Examples
     --------

@@ -99,6 +99,13 @@ class RandomFourier(Standardized):
         The width of the kernel in standard deviations of an observation, times the root of their number.
     seed : int
         The seed of the frequencies.
+    scale : Standardizer, optional
+        Means and spreads of the observations; `fit` sets it.
+
+    See Also
+    --------
+    TileCoding : Features that are constant on tiles.
+    gossamer.ValueEstimation : Uses features of states.
 
     Examples
     --------
@@ -142,9 +149,16 @@ class TileCoding(Standardized):
     Parameters
     ----------
     tilings : int
-        Number of grids.
+        Number of grids, shifted against each other.
     tiles : int
         Number of tiles along each component of an observation.
+    scale : Standardizer, optional
+        Means and spreads of the observations; `fit` sets it.
+
+    See Also
+    --------
+    RandomFourier : Smooth features.
+    gossamer.ValueEstimation : Uses features of states.
 
     Examples
     --------

@@ -25,6 +25,32 @@ if TYPE_CHECKING:
 class Plan(Result):
     """The cost of a target error. Samples are per agent; messages and bytes are those of the whole network.
 
+    Attributes
+    ----------
+    method, network, observations
+        The problem that was planned.
+    target : float
+        The total error to reach, summed over agents.
+    rounds : int or None
+        The smallest number of rounds with that error; None if it was not reached.
+    total_error : float
+        Expected total error after these rounds; if the target is not reached, the smallest error found.
+    centralized_limit : float
+        Error of a center that sees all observations of the same rounds.
+    samples : float
+        Number of observations per agent.
+    messages, bytes : float
+        Number of messages and bytes that the whole network sends.
+    note : str
+        Remarks, such as the reason why a target is not reached; empty if there are none.
+    masks : Masks or None
+        Masks that hide the readings, if there are any.
+
+    See Also
+    --------
+    plan : Computes it.
+    Plans : Several plans as a table.
+
     Examples
     --------
     >>> plan = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), target=0.01)
@@ -98,6 +124,12 @@ class Plan(Result):
 
 class Plans(list[Plan], Result):
     """Several plans, one per requested combination.
+
+    See Also
+    --------
+    plan : Computes them.
+    Plan : One entry.
+    Comparison : Errors of several methods as a table.
 
     Examples
     --------

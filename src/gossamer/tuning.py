@@ -69,6 +69,11 @@ class Tuned(StreamResult[int, float]):
         Whether the parameters were chosen for shifted means, because the average of the given ones is about zero, where
         methods start.
 
+    See Also
+    --------
+    tune : Computes it.
+    Exact : The error with given parameters.
+
     Examples
     --------
     >>> tuned = gs.tune("sda", gs.Network.cycle(10), gs.Gaussian(np.arange(10.0)), rounds=100)
@@ -119,7 +124,7 @@ def tune(
     Parameters
     ----------
     method, network, observations, rounds
-        As for `gs.exact`.
+        The same as for `gs.exact`.
     parameters : str or sequence of str, optional
         The parameters to choose; by default all in the method's `tunable`.
 

@@ -59,6 +59,12 @@ class Agent:
     clock : callable, optional
         Gives the time in seconds; by default time.monotonic. A transport must read its deadlines from the same clock.
 
+    See Also
+    --------
+    AgentSettings : The settings of an agent.
+    gossamer.agents.running : Run an agent in the background of a program.
+    gossamer.agents.Fleet : A whole fleet, described by one file.
+
     Examples
     --------
     `Memory` shows two agents that average.

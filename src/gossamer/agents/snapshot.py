@@ -103,10 +103,12 @@ class NeighborView:
 
     Attributes
     ----------
+    id : int
+        Number of the neighbor in the fleet.
     state : str
-        "joining" (not heard yet), "alive", "silent" (missed the last `silence` rounds), "stopped" (regularly: its data
-        stay in the average until it returns), "dead", or "quarantined" (ignored, because it kept claiming the
-        impossible).
+        One of "joining" (not heard yet), "alive", "silent" (missed the last `silence` rounds), "stopped"
+        (regularly: its data stay in the average until it returns), "dead", and "quarantined" (ignored, because it
+        kept claiming the impossible).
     connected : bool
         Whether the transport sees it.
     last_heard : float
@@ -122,6 +124,11 @@ class NeighborView:
         Epoch of its roster, as far as known.
     name : str
         Its name in the fleet.
+
+    See Also
+    --------
+    Snapshot : Contains one for each neighbor.
+    gossamer.Neighbor : The settings of a neighbor.
 
     Examples
     --------
@@ -190,19 +197,31 @@ class Snapshot:
 
     Attributes
     ----------
+    agent : int
+        Number of the agent in the fleet.
+    time : float
+        Seconds since 1970, when it was taken.
     round : int
         Lamport number of the current round, shared with the neighbors.
     age : int
         Rounds this agent has taken part in, across restarts.
     samples : int
-        Observations it has used; `acknowledged` of them are in the store.
+        Number of observations it has used.
+    acknowledged : int
+        Number of these that are in the store.
     estimate, standard_error, variance : ndarray
         Shape (n,); nan while unknown.
     answers : Answers
         All averaged statistics (see `statistics/layout.py`).
     state : str
-        "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
-        or the estimate cannot be right; `problem` says why) or "stopped".
+        One of "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
+        or the estimate cannot be right; `problem` says why) and "stopped".
+    problem : str
+        Why the agent is degraded; empty otherwise.
+    sent, received : int
+        Number of messages sent to and received from neighbors.
+    neighbors : tuple of NeighborView
+        What it knows about each neighbor.
     rejected : mapping
         Dropped messages by reason (see `wire.Reason`).
     bad : int
@@ -224,6 +243,11 @@ class Snapshot:
         Number of members (of this agent and its neighbors if unknown) without the neighbors that it considers dead.
     withheld : str
         Why there is no estimate of a model or of values; empty if there is one.
+
+    See Also
+    --------
+    gossamer.Agent : The agent that it describes.
+    NeighborView : What it says about one neighbor.
 
     Examples
     --------

@@ -21,6 +21,11 @@ from gossamer.observations import Gaussian, Observations
 class Alone:
     """Every agent uses only its own samples.
 
+    See Also
+    --------
+    Centralized : One solver that sees all observations.
+    gossamer.LinearEstimation : A problem that it solves.
+
     Examples
     --------
     >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]], 0.9)
@@ -34,6 +39,11 @@ class Alone:
 @dataclass(frozen=True)
 class Centralized:
     """A center holds the samples of all agents: the limit of what a network can reach.
+
+    See Also
+    --------
+    Alone : Solvers that see only their own observations.
+    gossamer.LinearEstimation : A problem that it solves.
 
     Examples
     --------

@@ -177,9 +177,11 @@ def drawable(path: Path | None) -> Path | None:
 
 
 def playable(path: Path | None) -> Path | None:
-    """Refuse an animation in an unsupported format, before any work is done for it."""
-    if path is not None and path.suffix.lower() not in (".html", ".gif", ".mp4"):
-        raise InvalidInput(f"an animation's file name must end in .html, .gif or .mp4, got {path}")
+    """Refuse an animation that cannot be written, before any work is done for it."""
+    if path is not None:
+        from gossamer.dashboard.animation import check_format
+
+        check_format(path)
     return writable(path)
 
 

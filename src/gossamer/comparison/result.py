@@ -23,6 +23,11 @@ class Comparison(Result):
     remarks : list of str
         Remarks on rows that come from a store.
 
+    See Also
+    --------
+    compare : Computes it.
+    Plans : The result of planning several methods.
+
     Examples
     --------
     >>> comparison = gs.compare("dsg", "cycle:6", gs.Gaussian(np.zeros(6)), rounds=[10, 100])

@@ -135,9 +135,10 @@ def compare(
         missing, and an interrupted one resumes. A damaged file is detected by its digest and recomputed, with a
         warning.
     backend : str
-        "threads", "processes" (one per core, or `workers`), or "dask" (the cluster at `address`, or a local one).
+        Where to compute: "threads", "processes" (one per core, or `workers`), or "dask" (the cluster at `address`,
+        or a local one).
     workers : int, optional
-        Number of workers.
+        Number of threads or processes; by default one per core.
     address : str, optional
         Address of the scheduler of a Dask cluster, such as ``"tcp://10.0.0.1:8786"``.
     progress : bool, optional

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,27 @@ FRAMES_PER_SECOND = 12
 SUFFIXES = (".html", ".gif", ".mp4")
 
 
+def check_format(path: Path) -> str | None:
+    """Refuse a file whose format is unknown or cannot be written here; return the program that writes it, if any."""
+    kind = path.suffix.lower()
+    if kind not in SUFFIXES:
+        raise InvalidInput(f"an animation's file name must end in .html, .gif or .mp4, got {path}")
+    if kind != ".html":
+        require("matplotlib", "plot")
+    if kind != ".mp4":
+        return None
+    if (installed := shutil.which("ffmpeg")) is not None:
+        return installed
+    try:
+        packaged: str = import_module("imageio_ffmpeg").get_ffmpeg_exe()
+    except (ImportError, RuntimeError):
+        raise OutputError(
+            f"{path} cannot be written without the program ffmpeg; install it, or run: pip install 'gossamer[video]', "
+            "or write a .gif or an .html file"
+        ) from None
+    return packaged
+
+
 class Animation:
     """An animation of one trial: the agents' answers on their network, and the error below them.
 
@@ -41,9 +64,15 @@ class Animation:
     page : SavedPage
         The page that `save` writes to an HTML file.
     rounds : ndarray
-        About 60 numbers of rounds, evenly spaced on a log scale.
+        About 60 numbers of rounds, evenly spaced on a log scale, and those before and after each crash, restart or
+        partition.
     errors : ndarray
         The total error of the answers after each of these numbers of rounds.
+
+    See Also
+    --------
+    Scenario : Runs that the playground can show.
+    widget : Shows an animation as a Jupyter widget.
 
     Examples
     --------
@@ -78,7 +107,9 @@ class Animation:
         self._length = len(self._answers)
         self._burn_in = run.method.averages_since(self._length) or 0  # it has no answer before that
         self._faults = gs.faults.Faults.of(getattr(run, "faults", None))
-        self.rounds = spread_out(1 + self._burn_in, self._length)
+        first = 1 + self._burn_in
+        turns = {t + k for t in self._faults.changes for k in (0, 1) if first <= t + k <= self._length}
+        self.rounds = np.array(sorted({*spread_out(first, self._length).tolist(), *turns}))
 
     def __repr__(self) -> str:
         return f"<Animation {self.title}: {self._length} rounds>"
@@ -87,23 +118,22 @@ class Animation:
         return self.page._repr_html_()
 
     def save(self, path: str | Path) -> Path:
-        """Write a page (.html) that needs no server or a video (.gif, .mp4) to a file, and return its path."""
+        """Write a page (.html) that needs no server or a video (.gif, .mp4) to a file, and return its path.
+
+        A video needs the extra `plot`; an .mp4 also needs the program ffmpeg or the extra `video`, which contains it.
+        """
         path = Path(path)
-        kind = path.suffix.lower()
-        if kind not in SUFFIXES:
-            raise InvalidInput(
-                parameter="path", required=f"a file name that ends in {', '.join(SUFFIXES)}", got=str(path)
-            )
-        if kind == ".html":
+        program = check_format(path)
+        if path.suffix.lower() == ".html":
             return self.page.write(path)
-        writers = require("matplotlib.animation", "plot")
-        if kind == ".mp4" and not writers.FFMpegWriter.isAvailable():
-            raise OutputError(
-                f"{path} cannot be written without the program ffmpeg; install ffmpeg, or write a .gif or an .html file"
-            )
-        writer = (writers.PillowWriter if kind == ".gif" else writers.FFMpegWriter)(fps=FRAMES_PER_SECOND)
+        from matplotlib import animation, rc_context
+
+        writer = (animation.FFMpegWriter if program else animation.PillowWriter)(fps=FRAMES_PER_SECOND)
         figure, frames = self._film()
-        with writer.saving(figure, str(path), dpi=100):
+        with (
+            rc_context({"animation.ffmpeg_path": program or "ffmpeg"}),
+            writer.saving(figure, str(path), dpi=100),
+        ):
             for _ in frames:
                 writer.grab_frame()
         return path
@@ -112,11 +142,15 @@ class Animation:
     def errors(self) -> Floats:
         values = np.full(len(self.rounds), np.nan)
         for k, t in enumerate(self.rounds.tolist()):
-            alive = self._faults.alive_agents(self.network.agents, t - 1)
-            if alive.any():
-                target = self.run.observations.means(range(t - 1, t))[0, alive].mean(axis=0)
-                values[k] = ((self._answers[t - 1, alive] - target) ** 2).sum()
+            alive, target = self._target(t)
+            values[k] = ((self._answers[t - 1, alive] - target) ** 2).sum() if alive.any() else np.nan
         return values
+
+    def _target(self, t: int) -> tuple[AnyArray, Floats]:
+        """Return which agents are alive in round t, and the average (n,) of their means."""
+        alive = self._faults.alive_agents(self.network.agents, t - 1)
+        means = self.run.observations.means(range(t - 1, t))[0]
+        return alive, means[alive if alive.any() else slice(None)].mean(axis=0)
 
     @cached_property
     def page(self) -> SavedPage:
@@ -150,11 +184,9 @@ class Animation:
         from matplotlib.figure import Figure as NewFigure
 
         observations, positions = self.run.observations, places(self.network, self.network.name, self._length)
-        middle = float(observations.target(self._length)[self.component])
-        away = np.abs(observations.mean[:, self.component] - middle)
-        spread = (
-            float(np.quantile(away, 0.95)) or 1.0
-        )  # one agent far away must not make all others look the same
+        away = np.abs(observations.mean - observations.target(self._length))[:, self.component]
+        # One agent far away must not make all others look the same.
+        spread = float(np.quantile(away, 0.95)) or 1.0
         with rc_context(plotting.STYLE):
             figure = NewFigure(figsize=(6.4, 7.6), layout="constrained")
             above, below = figure.subplots(2, 1, height_ratios=(5, 3))
@@ -168,8 +200,6 @@ class Animation:
             *first.T,
             c=np.zeros(len(first)),
             s=dot_size(first, above),
-            vmin=middle - spread,
-            vmax=middle + spread,
             cmap=colormaps["coolwarm"].with_extremes(bad="white"),
             edgecolors="0.35",
             linewidths=0.4,
@@ -177,11 +207,23 @@ class Animation:
         )
         figure.colorbar(dots, ax=above, shrink=0.8, extend="both", label="answer (white: none)")
         limit = gs.theory.centralized_limit(observations, self.rounds)
-        below.plot(self.rounds, limit, color=plotting.GRAY, linewidth=1, label="centralized limit")
-        (curve,) = below.plot(self.rounds, self.errors, color=plotting.BLUE, label="this run")
+        below.plot(
+            self.rounds,
+            limit,
+            color=plotting.GRAY,
+            linewidth=1,
+            label="centralized limit (mean of many runs)",
+        )
+        (curve,) = below.plot(
+            self.rounds, self.errors, color=plotting.BLUE, marker="o", markersize=4, label="this run"
+        )
         below.set(xscale="log", yscale="log", xlabel="rounds", ylabel="total error")
-        below.legend(loc="upper right", frameon=False)
+        below.minorticks_off()  # they take half of the time to draw
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         below.set(xlim=below.get_xlim(), ylim=below.get_ylim())  # as the whole run needs them
+        above.set_title("round 1", fontsize=10)
+        figure.draw_without_rendering()
+        figure.set_layout_engine(None)  # the layout of the first round serves all
 
         def draw() -> Iterator[int]:
             shown = self._shown()
@@ -192,9 +234,12 @@ class Animation:
                 lines.set_segments(list(now[edges]))
                 dots.set_offsets(now)
                 dots.set_array(shown[t - 1])
+                middle = self._target(t)[1][self.component]  # of the survivors, after a crash
+                dots.set_clim(middle - spread, middle + spread)
                 above.set_title(f"round {t}", fontsize=10)
                 past = self.rounds <= t
                 curve.set_data(self.rounds[past], self.errors[past])
+                curve.set_markevery([max(int(past.sum()) - 1, 0)])
                 yield t
 
         return figure, draw()

@@ -59,7 +59,7 @@ def widget(
     lesson : bool
         Whether curves grow as the run plays, so that readers can predict them.
     height : int
-        Height in pixels.
+        Height of the widget in pixels.
 
     Returns
     -------
@@ -69,6 +69,15 @@ def widget(
     See Also
     --------
     Scenario.page : The same as a page, which notebooks show without the package anywidget.
+
+    Examples
+    --------
+    In a cell of a notebook::
+
+        stage = gs.dashboard.widget(gs.dashboard.Scenario(network="grid:4x4", rounds=100))
+        stage
+
+    and in the next one ``stage.round = 40``.
     """
     if isinstance(scenario, Animation):
         page = scenario.page

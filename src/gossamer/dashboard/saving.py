@@ -47,9 +47,20 @@ class SavedPage(NamedTuple):
     Attributes
     ----------
     text : str
-        The HTML file.
+        The content of the HTML file.
     summary : str
         Its size and contents in a few words.
+
+    See Also
+    --------
+    Scenario : Its method `page` returns one.
+    Animation : Its attribute `page` is one.
+
+    Examples
+    --------
+    >>> page = gs.dashboard.Scenario(network="cycle:5", rounds=10).page(losses=())
+    >>> page.summary.split(": ")[1]
+    '5 agents, 10 rounds'
     """
 
     text: str

@@ -95,6 +95,11 @@ class Scenario:
     file : (str, str), optional
         The name and the content (base64) of an uploaded network.
 
+    See Also
+    --------
+    widget : The runs of a scenario as a Jupyter widget.
+    Animation : The same for a simulation of your own.
+
     Examples
     --------
     >>> scenario = gs.dashboard.Scenario(network="grid:4x4", methods=["dsg"], rounds=20)

@@ -40,6 +40,11 @@ def _odds(samples: int) -> tuple[float, float]:
 class Logistic(OnePredictor):
     """Labels 0 and 1 with log odds eta.
 
+    See Also
+    --------
+    Softmax : More than two classes.
+    gossamer.LikelihoodEstimation : Fits a model with this loss.
+
     Examples
     --------
     >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), gs.applications.Logistic(), dimension=2)
@@ -104,6 +109,18 @@ class Logistic(OnePredictor):
 class Softmax(Family):
     """Classes 0 .. classes-1. Class 0 is what the others are compared with, so there are classes - 1 predictors;
     with `symmetric`, every class has one, and only their differences matter (then a ridge penalty is needed).
+
+    Parameters
+    ----------
+    classes : int
+        Number of classes, at least 2.
+    symmetric : bool
+        Whether class 0 has a predictor as well.
+
+    See Also
+    --------
+    Logistic : Two classes.
+    gossamer.LikelihoodEstimation : Fits a model with this loss.
 
     Examples
     --------

@@ -18,6 +18,17 @@ from gossamer.families.special import digamma, log_gamma, trigamma
 class Gamma(LogMean):
     """Positive labels of mean exp(eta), gamma distributed with a shape that estimation need not know.
 
+    Parameters
+    ----------
+    shape : float
+        Shape of simulated labels, a positive number; their variance is the squared mean divided by it.
+
+    See Also
+    --------
+    Poisson : Counts.
+    LeastSquares : Labels of any sign.
+    gossamer.LikelihoodEstimation : Fits a model with this loss.
+
     Examples
     --------
     >>> gs.applications.Gamma(shape=3.0).outputs
@@ -85,6 +96,16 @@ class LeastSquares(OnePredictor):
 
     Simulated noise is Gaussian with standard deviation `spread`, which estimation need not know.
 
+    Parameters
+    ----------
+    spread : float
+        Standard deviation of simulated noise, in the unit of the labels.
+
+    See Also
+    --------
+    Huber : The same with protection against outliers.
+    gossamer.LikelihoodEstimation : Fits a model with this loss.
+
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
@@ -151,6 +172,16 @@ class NegativeBinomial(Counts):
     r"""Counts of mean :math:`m = e^\eta` and variance :math:`m + a m^2`.
 
     `dispersion` is a; None estimates it by maximum likelihood together with the coefficients, for stored data.
+
+    Parameters
+    ----------
+    dispersion : float, optional
+        The dispersion a, a positive number; by default it is estimated.
+
+    See Also
+    --------
+    Poisson : Counts whose variance equals their mean.
+    gossamer.LikelihoodEstimation : Fits a model with this loss.
 
     Examples
     --------

@@ -57,6 +57,12 @@ class Family(ABC):
 
     Predictors have one more axis in front than labels, of length `outputs`.
 
+    See Also
+    --------
+    Logistic : Two classes.
+    Poisson : Counts.
+    gossamer.LikelihoodEstimation : Fits a model with one of these losses.
+
     Examples
     --------
     >>> family: gs.applications.Family = gs.applications.Poisson()

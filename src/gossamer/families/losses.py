@@ -24,6 +24,12 @@ def _median(values: Floats) -> tuple[Floats, Floats]:
 class Poisson(Counts):
     """Counts whose rate is exp(eta).
 
+    See Also
+    --------
+    NegativeBinomial : Counts that vary more.
+    Gamma : Positive labels.
+    gossamer.LikelihoodEstimation : Fits a model with this loss.
+
     Examples
     --------
     >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), gs.applications.Poisson(), dimension=2)
@@ -64,6 +70,18 @@ class Huber(OnePredictor):
     """Numbers around eta with outliers: the loss of residuals beyond `threshold` grows linearly.
 
     Simulated noise is Student's t with `freedom` degrees of freedom.
+
+    Parameters
+    ----------
+    threshold : float
+        Residual beyond which a row counts less, in the unit of the labels.
+    freedom : float
+        Degrees of freedom of simulated noise.
+
+    See Also
+    --------
+    ScaledHuber : With a threshold in units of the estimated spread.
+    LeastSquares : Without protection against outliers.
 
     Examples
     --------

@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 class BoundFaults:
     """Faults bound to a seed and a trial; every answer is a pure function of (round, sender, receiver).
 
+    Parameters
+    ----------
+    faults : Faults
+        The faults that happen.
+    seed : int
+        Seed of all random faults.
+    trial : int
+        Number of the trial; each trial has other random faults.
+
+    See Also
+    --------
+    Faults : The faults, for any seed and trial.
+
     Examples
     --------
     >>> bound = gs.faults.Faults(gs.faults.Loss(0.3)).bind(seed=1)

@@ -31,6 +31,20 @@ _CHAIN_LIMIT = 15
 class Event(NamedTuple):
     """Something that happens to an agent at the start of a round: it begins, ends, or is declared dead.
 
+    Attributes
+    ----------
+    round : int
+        The round at whose start it happens.
+    what : str
+        What happens: "begin", "end" or "drop" (its neighbors declare it dead).
+    agent : int
+        Number of the agent that it happens to.
+
+    See Also
+    --------
+    Faults : Its attribute `events` lists them.
+    Crash : A fault that becomes events.
+
     Examples
     --------
     >>> gs.faults.Faults(gs.faults.Crash(3, 100, notice=5)).events
@@ -50,6 +64,12 @@ class Faults:
     ----------
     *items : Fault
         Loss, Bursts, Delay, Crash, Restart, Join or Partition.
+
+    See Also
+    --------
+    gossamer.simulate : Simulates with faults.
+    parse : Reads one fault from text.
+    BoundFaults : The faults of one trial.
 
     Examples
     --------

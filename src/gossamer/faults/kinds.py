@@ -35,6 +35,10 @@ class Loss(LinkFault):
     stop : int, optional
         The first round in which they arrive again. None means that they are lost until the end.
 
+    See Also
+    --------
+    Bursts : Losses that follow one another.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
@@ -89,6 +93,10 @@ class Bursts(LinkFault):
     both : bool
         Whether the two directions of a link are bad together; if False, they are independent.
 
+    See Also
+    --------
+    Loss : Losses that are independent of each other.
+
     Examples
     --------
     >>> net, obs = gs.Network.complete(6), gs.Gaussian(np.arange(6.0))
@@ -136,6 +144,17 @@ class Delay(LinkFault):
 
     A late message counts as lost: a message from an earlier round is not used.
 
+    Parameters
+    ----------
+    rounds : int
+        Number of rounds by which a message is late, at least 1.
+    probability : float
+        Probability that a message is late, from 0 to 1.
+
+    See Also
+    --------
+    Loss : Messages that never arrive.
+
     Examples
     --------
     >>> bound = gs.faults.Faults(gs.faults.Delay(2, 1.0)).bind(seed=0)
@@ -176,6 +195,17 @@ class Delay(LinkFault):
 class Crash(AgentFault):
     """The agent stops at the start of `round`; its neighbors declare it dead `notice` rounds later.
 
+    Parameters
+    ----------
+    agent, round : int
+        Number of the agent that stops, and the first round in which it does not take part.
+    notice : int
+        Number of rounds after which its neighbors declare it dead.
+
+    See Also
+    --------
+    Restart : The agent returns.
+
     Examples
     --------
     >>> gs.faults.Faults(gs.faults.Crash(agent=1, round=10)).alive(1, 10)
@@ -207,6 +237,15 @@ class Crash(AgentFault):
 class Restart(AgentFault):
     """A crashed agent is back at the start of `round`, with its old observations and new edges.
 
+    Parameters
+    ----------
+    agent, round : int
+        Number of the agent that returns, and the first round in which it takes part again.
+
+    See Also
+    --------
+    Crash : The fault that it ends.
+
     Examples
     --------
     >>> faults = gs.faults.Faults(gs.faults.Crash(1, 10), gs.faults.Restart(1, 20))
@@ -220,6 +259,15 @@ class Restart(AgentFault):
 @dataclass(frozen=True, repr=False)
 class Join(AgentFault):
     """The agent takes part only from the start of `round` on.
+
+    Parameters
+    ----------
+    agent, round : int
+        Number of the agent that begins later, and the first round in which it takes part.
+
+    See Also
+    --------
+    Crash : An agent that stops.
 
     Examples
     --------
@@ -244,6 +292,10 @@ class Partition(Fault):
         The round in which it heals. None means that it never does.
     edges : iterable of pairs
         Pairs of agents that do not hear each other, in place of groups or in addition to them.
+
+    See Also
+    --------
+    Loss : Single lost messages.
 
     Examples
     --------
@@ -383,6 +435,10 @@ def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
         The result of `str(fault)`.
     names : sequence, optional
         Names of the agents, in order, which may be used instead of their numbers.
+
+    See Also
+    --------
+    Faults : Several faults together.
 
     Examples
     --------

@@ -53,6 +53,16 @@ METHODS: dict[str, type[Method]] = {
 def resolve(method: object) -> Method:
     """Return `method` itself, or the registered method of that name with its default parameters.
 
+    Parameters
+    ----------
+    method : Method or str
+        A method, or a name in `gossamer.METHODS`.
+
+    See Also
+    --------
+    tabulate : Evaluates a method for all rounds.
+    gossamer.Method : The base class of methods.
+
     Examples
     --------
     >>> gs.methods.resolve("Anytime SDA") == gs.AnytimeSDA()

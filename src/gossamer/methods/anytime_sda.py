@@ -73,16 +73,16 @@ class AnytimeSDA(Method):
     Parameters
     ----------
     acceleration : str
-        "nesterov", "chebyshev", "heavy-ball", "local" or "local-heavy-ball".
+        One of "nesterov", "chebyshev", "heavy-ball", "local" and "local-heavy-ball".
     smoothing : float, optional
         The window w in rounds; 0 disables smoothing. In the local forms, :math:`w_t` is this times :math:`\sqrt{t+1}`.
     gain : float, optional
         Lower bound on the gain of the running mean, to track drifting means; for example 0.01 averages over about 100
         rounds.
     step_size : float, optional
-        :math:`\eta` (not for Chebyshev).
+        Step size :math:`\eta` of the dual step (not for Chebyshev).
     momentum : float, optional
-        :math:`\zeta` (not for Chebyshev); except for Nesterov, the limit to which it rises.
+        Momentum :math:`\zeta` (not for Chebyshev); except for Nesterov, the limit to which it rises.
     ramp : float, optional
         Number of rounds until a rising momentum reaches one half (not for Nesterov or Chebyshev).
 

@@ -65,6 +65,12 @@ class ChebyshevAveraging(PolynomialAveraging):
     samples : int
         Number of observations that each agent averages in round 0.
 
+    See Also
+    --------
+    MSDA : The same polynomials inside a dual method.
+    JacobiGossip : Needs a dimension instead of the spectrum.
+    LinearIteration : Without acceleration.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0), std=0.0)

@@ -68,6 +68,12 @@ class StochasticEXTRA(CorrectedGradient):
     step_size : float, optional
         The same a in all rounds; by default :math:`a_t = 1/(t+1)`.
 
+    See Also
+    --------
+    StochasticExactDiffusion : Another correction of DSG.
+    StochasticGradientTracking : Tracks the average gradient.
+    DSG : Without correction.
+
     Notes
     -----
     Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM Journal
@@ -111,6 +117,12 @@ class StochasticExactDiffusion(CorrectedGradient):
     ----------
     step_size : float, optional
         The same a in all rounds; by default :math:`a_t = 1/(t+1)`.
+
+    See Also
+    --------
+    StochasticEXTRA : Another correction of DSG.
+    StochasticGradientTracking : Tracks the average gradient.
+    DSG : Without correction.
 
     Notes
     -----
@@ -157,6 +169,12 @@ class StochasticGradientTracking(CorrectedGradient):
     ----------
     step_size : float, optional
         The same a in all iterations; by default the share of the newest samples among all, 1 and then 2/(2k+1).
+
+    See Also
+    --------
+    StochasticEXTRA : A correction without tracking.
+    StochasticExactDiffusion : A correction without tracking.
+    DSG : Without tracking.
 
     Notes
     -----

@@ -26,9 +26,14 @@ class DASG(AcceleratedGradient):
     Parameters
     ----------
     step_size : float, optional
-        :math:`\alpha`; by default :math:`\lambda_N(W_1)/2`, the first stage of D-MASG.
+        Step size :math:`\alpha`; by default :math:`\lambda_N(W_1)/2`, the first stage of D-MASG.
     momentum : float, optional
-        :math:`\beta`; by default :math:`(1 - \sqrt\alpha)/(1 + \sqrt\alpha)`.
+        Momentum :math:`\beta`; by default :math:`(1 - \sqrt\alpha)/(1 + \sqrt\alpha)`.
+
+    See Also
+    --------
+    DMASG : The same in stages with decreasing steps.
+    DSG : Without momentum.
 
     Examples
     --------

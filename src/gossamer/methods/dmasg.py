@@ -34,6 +34,12 @@ class DMASG(AcceleratedGradient):
     stages : int, optional
         Number of stages K; by default as many as fit.
 
+    See Also
+    --------
+    DASG : One of its stages.
+    RRMA : Another method in stages.
+    AnytimeSDA : A dual method without stages.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0))

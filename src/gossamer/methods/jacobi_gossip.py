@@ -34,9 +34,15 @@ class JacobiGossip(PolynomialAveraging):
     Parameters
     ----------
     dimension : float
-        d: 1 for paths and cycles, 2 for grids and geometric networks, more for networks that mix faster.
+        Dimension d of the network: 1 for paths and cycles, 2 for grids and geometric networks, more for networks
+        that mix faster.
     samples : int
         Number of observations that each agent averages in round 0.
+
+    See Also
+    --------
+    ChebyshevAveraging : Needs the spectrum instead of a dimension.
+    LinearIteration : Without acceleration.
 
     Examples
     --------

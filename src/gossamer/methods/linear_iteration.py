@@ -48,6 +48,12 @@ class LinearIteration(Iteration):
     step_size : float, optional
         The step size a.
 
+    See Also
+    --------
+    ChebyshevAveraging : With acceleration.
+    SSDA : With momentum.
+    DSG : The same gossip on streams.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0), std=0.0)

@@ -49,6 +49,11 @@ class Tunable(NamedTuple):
         Whether it is a number of rounds. Otherwise it is continuous, and searched on a logit scale if it has an upper
         bound, or on a log scale if it has none.
 
+    See Also
+    --------
+    gossamer.tune : Optimizes parameters.
+    gossamer.Method : Its `tunable` returns these.
+
     Examples
     --------
     >>> gs.SDA().tunable(gs.Network.cycle(10), rounds=100)["burn_in"]
@@ -63,6 +68,11 @@ class Tunable(NamedTuple):
 
 class Method(ABC):
     """A linear method for averaging streams over a network. Subclasses are frozen dataclasses of parameters.
+
+    See Also
+    --------
+    gossamer.methods.tabulate : Evaluates a method for all rounds.
+    AnytimeSDA : The default method.
 
     Examples
     --------

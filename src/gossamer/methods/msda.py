@@ -30,6 +30,11 @@ class MSDA(StaticMethod):
     samples : int
         How many observations each agent averages in round 0.
 
+    See Also
+    --------
+    SSDA : One exchange per round.
+    ChebyshevAveraging : The polynomials that it uses.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0), std=0.0)

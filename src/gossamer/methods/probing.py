@@ -39,6 +39,11 @@ def tabulate(
     **changes : float
         Coefficients to replace, by name.
 
+    See Also
+    --------
+    tabulate_all : The same for several methods.
+    Table : The result.
+
     Examples
     --------
     >>> table = gs.methods.tabulate(gs.DSG(), gs.Network.cycle(10), rounds=4)
@@ -60,6 +65,22 @@ def tabulate_all(
 
     With `piece`, only that piece of each. The functions of a method are the same for every variant, so all of them are
     evaluated at once.
+
+    Parameters
+    ----------
+    methods : sequence of Method
+        Variants of one method.
+    network : SpectralFacts
+        A network, or the known facts about one.
+    rounds : int
+        The number of rounds of the run.
+    piece : slice
+        The rounds to keep of each table.
+
+    See Also
+    --------
+    tabulate : The same for one method.
+    Table : The result.
 
     Examples
     --------

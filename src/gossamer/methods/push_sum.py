@@ -39,6 +39,11 @@ class PushSum(Method):
         agents track the running means with w <- A w: the bias falls exponentially, but only after shares have mixed.
         Values in between are a compromise.
 
+    See Also
+    --------
+    DirectedNetwork : The networks that it is made for.
+    LinearIteration : For links in both directions.
+
     Notes
     -----
     Total error as a multiple of the centralized limit after 100, 300 and 1000 rounds, for means from 0 to 4 and

@@ -32,6 +32,11 @@ class PairwiseGossip(RandomGossip):
     samples : int
         How many observations each agent averages in round 0.
 
+    See Also
+    --------
+    AcceleratedGossip : With acceleration.
+    BroadcastGossip : One agent tells all its neighbors.
+
     Examples
     --------
     >>> obs = gs.Gaussian(np.arange(5.0), std=0.0)
@@ -56,6 +61,11 @@ class BroadcastGossip(RandomGossip):
     ----------
     samples : int
         How many observations each agent averages in round 0.
+
+    See Also
+    --------
+    PairwiseGossip : One pair averages at a time.
+    AcceleratedGossip : Pairs, with acceleration.
 
     Examples
     --------
@@ -95,9 +105,14 @@ class AcceleratedGossip(StaticMethod):
     samples : int
         How many observations each agent averages in round 0.
     rate : float, optional
-        :math:`\theta`, per round.
+        Mixing rate :math:`\theta` of the two registers, per round.
     pull : float, optional
-        :math:`\gamma`, the factor by which an exchange changes z.
+        Factor :math:`\gamma` by which an exchange changes z.
+
+    See Also
+    --------
+    PairwiseGossip : Without acceleration.
+    BroadcastGossip : One agent tells all its neighbors.
 
     Examples
     --------

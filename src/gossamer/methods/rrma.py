@@ -43,6 +43,11 @@ class RRMA(Method):
     effort : float
         Number of gradients of a restart, relative to :math:`\sqrt\kappa \ln\kappa`.
 
+    See Also
+    --------
+    SSTM : Another dual method with batches.
+    DMASG : Another method in stages.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0))

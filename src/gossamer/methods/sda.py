@@ -34,13 +34,14 @@ class SDA(Method):
     burn_in : int, optional
         Number of rounds :math:`T_0` before the mean, by default floor(T/2).
     step_size : float, optional
-        :math:`\eta`, by default 1/lambda_max.
+        Step size :math:`\eta` of the dual step, by default 1/lambda_max.
     momentum : float, optional
-        :math:`\zeta`, by default :math:`(\sqrt\kappa - 1)/(\sqrt\kappa + 1)` with the condition number :math:`\kappa`.
+        Momentum :math:`\zeta`, by default :math:`(\sqrt\kappa - 1)/(\sqrt\kappa + 1)` with the condition number
+        :math:`\kappa`.
     batch : float or sequence of float
         Number of samples that are averaged into :math:`R_t`: one number, or one per round.
     output : str
-        "average", or "last" for deterministic observations (the final :math:`\theta`).
+        What an agent answers: "average", or "last" for deterministic observations (the final :math:`\theta`).
 
     See Also
     --------

@@ -27,7 +27,13 @@ class SSDA(StaticMethod):
     samples : int
         Number of observations that each agent averages in round 0.
     step_size, momentum : float, optional
-        :math:`\eta` and :math:`\zeta`; by default from the spectrum, as for SDA.
+        Step size :math:`\eta` and momentum :math:`\zeta`; by default from the spectrum, as for SDA.
+
+    See Also
+    --------
+    SDA : The same recursion on streams.
+    MSDA : Several exchanges per round.
+    LinearIteration : Without momentum.
 
     Examples
     --------

@@ -45,6 +45,11 @@ class SSTM(Method):
     batch : float or tuple of float, optional
         Batch sizes set by hand: a number, or one per round (the last for the output).
 
+    See Also
+    --------
+    RRMA : Restarts with growing batches.
+    SDA : A dual method with one observation per round.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.linspace(0, 1, 10))

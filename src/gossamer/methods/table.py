@@ -60,6 +60,26 @@ class Table(NamedTuple):
 
     It is a tuple of arrays, so that compiled code can take it directly.
 
+    Attributes
+    ----------
+    message_state : ndarray
+        Weights of the registers in a message, shape (T, R).
+    message_observation : ndarray
+        Weight of the observation in a message, shape (T,).
+    step_state : ndarray
+        Weights of the old registers in the new ones, shape (T, R, R).
+    step_observation, step_mixed : ndarray
+        Weights of the observation and of the gossip product in the new registers, shape (T, R).
+    estimate_state : ndarray
+        Weights of the registers in the estimate, shape (T, R).
+    batches : ndarray
+        Number of samples per agent and round, shape (T,).
+
+    See Also
+    --------
+    tabulate : Computes it.
+    gossamer.Method : The four functions that it tabulates.
+
     Examples
     --------
     >>> table = gs.methods.tabulate(gs.AnytimeSDA(), gs.Network.cycle(10), rounds=3)

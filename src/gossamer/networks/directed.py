@@ -33,9 +33,9 @@ class DirectedNetwork:
     agents : int
         Number of agents N.
     links : ndarray
-        (E, 2) agent numbers: sender and receiver.
+        Agent numbers of sender and receiver of each link, shape (E, 2).
     weights : csr_matrix
-        A: A_ij is the share of what j holds that it sends to i, A_jj what it keeps.
+        The matrix A, shape (N, N): A_ij is the share of what j holds that it sends to i, A_jj what it keeps.
     labels : list
         The names of the agents, if the graph had names.
 

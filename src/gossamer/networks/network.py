@@ -83,17 +83,17 @@ class Network(Drawn):
     agents : int
         Number of agents N.
     edges : ndarray
-        (E, 2) agent numbers.
+        Agent numbers of the two ends of each edge, shape (E, 2).
     gossip : csr_matrix
         The gossip matrix L.
     lambda_max, lambda_2 : float
         The largest eigenvalue of L, and the smallest nonzero one (the paper's lambda_{N-1}).
     condition_number : float
-        lambda_max / lambda_2.
+        Ratio lambda_max / lambda_2; the larger it is, the slower the network mixes.
     labels : list
         The names of the agents, if the graph had names.
     positions : ndarray or None
-        (N, 2) the positions of the agents in a picture, if they have positions or the topology has natural ones.
+        Positions of the agents in a picture, shape (N, 2), if they have positions or the topology has natural ones.
 
     See Also
     --------

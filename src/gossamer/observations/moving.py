@@ -57,6 +57,11 @@ class Drifting(Shifted):
     rate : array_like
         A scalar, (N,) or (N, n).
 
+    See Also
+    --------
+    Moving : Means that follow a known path.
+    Gaussian : Means that do not move.
+
     Examples
     --------
     >>> obs = gs.Drifting(gs.Gaussian(np.zeros(4)), rate=0.01)
@@ -91,7 +96,13 @@ class Moving(Shifted):
     base : Observations
         Streams with the noise to use.
     mean_at : callable or array_like
-        mean_at(t) gives the means of round t = 0, 1, ... as (N,) or (N, n); or an array (T, N) or (T, N, n).
+        Function of the round t = 0, 1, ... that returns the means, shape (N,) or (N, n); or an array of shape (T,
+        N) or (T, N, n).
+
+    See Also
+    --------
+    Drifting : Means that take random steps.
+    Gaussian : Means that do not move.
 
     Examples
     --------

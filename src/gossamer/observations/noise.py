@@ -22,7 +22,7 @@ class Gaussian(Observations):
     Parameters
     ----------
     mean : array_like
-        (N,) or (N, n).
+        Mean of each agent, shape (N,), or of each agent and component, shape (N, n).
     std : array_like, optional
         Standard deviation: a number, or one per agent and component; 0 means no noise. 1 by default.
     covariance : array_like, optional
@@ -129,7 +129,13 @@ class Bernoulli(UniformDriven):
     Parameters
     ----------
     p : array_like
-        (N,) or (N, n).
+        Probability of a one for each agent, shape (N,), or for each agent and component, shape (N, n).
+
+    See Also
+    --------
+    Gaussian : Normal noise.
+    Uniform : Noise in an interval.
+    Observations : The base class of streams.
 
     Examples
     --------
@@ -156,6 +162,12 @@ class Uniform(UniformDriven):
     ----------
     low, high : array_like
         Each (N,) or (N, n), or a scalar for one of them.
+
+    See Also
+    --------
+    Gaussian : Normal noise.
+    Bernoulli : Zeros and ones.
+    Observations : The base class of streams.
 
     Examples
     --------
@@ -189,11 +201,16 @@ class StudentT(UniformDriven):
     Parameters
     ----------
     mean : array_like
-        (N,) or (N, n).
+        Mean of each agent, shape (N,), or of each agent and component, shape (N, n).
     std : array_like
         A number, or one per agent and component.
     df : float
         Degrees of freedom, above 2. Up to 4 the fourth moment is infinite, and standard errors are unreliable.
+
+    See Also
+    --------
+    Gaussian : Normal noise.
+    Observations : The base class of streams.
 
     Examples
     --------
@@ -226,7 +243,13 @@ class Empirical(UniformDriven):
     Parameters
     ----------
     samples : array_like
-        (N, K) or (N, K, n), K recordings per agent.
+        K recordings per agent, shape (N, K) or (N, K, n).
+
+    See Also
+    --------
+    Gaussian : Normal noise.
+    Moving : Means that change with the round.
+    Observations : The base class of streams.
 
     Examples
     --------

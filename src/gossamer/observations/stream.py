@@ -29,11 +29,17 @@ class Observations(ABC):
     Attributes
     ----------
     mean : ndarray
-        (N, n) expected value of every stream, in round 0 if it drifts.
+        Expected value of every stream, in round 0 if it drifts, shape (N, n).
     variance : ndarray
-        (N, n) variance of a single sample.
+        Variance of a single sample, shape (N, n).
     drift : ndarray
-        (N, n) change of the mean per round; zero unless `Drifting`.
+        Change of the mean per round, shape (N, n); zero unless `Drifting`.
+
+    See Also
+    --------
+    Gaussian : Normal noise.
+    Empirical : Recorded samples.
+    UniformDriven : Base class of custom streams.
 
     Examples
     --------
@@ -164,6 +170,11 @@ class UniformDriven(Observations):
                 return self.mean[agents, :, None] + noise
 
     and runs in every engine. Means and variances must be those of the samples, because exact errors rely on them.
+
+    See Also
+    --------
+    Observations : The interface of all streams.
+    Uniform : An example.
 
     Examples
     --------

@@ -156,6 +156,12 @@ def anytime_error(
     smoothing : float
         The window w in rounds, as in `AnytimeSDA`; 0 disables smoothing.
 
+    See Also
+    --------
+    theorem_3 : The bound on it.
+    tracking_error : The error if the means move.
+    gossamer.exact : The expected error of any method.
+
     Examples
     --------
     >>> net, obs = gs.Network.cycle(20), gs.Gaussian(np.arange(20.0))
@@ -312,6 +318,11 @@ def tracking_error(
         The constant gain, at least 1e-9 and at most 1.
     smoothing : float
         The window w in rounds, as in `AnytimeSDA`; 0 disables smoothing.
+
+    See Also
+    --------
+    anytime_error : The error if the means do not move.
+    gossamer.Drifting : Means that move.
 
     Examples
     --------

@@ -27,6 +27,11 @@ class Bound:
         The terms as the paper states them, up to a universal constant, so they are not a bound. Empty for the theorems,
         whose constants are explicit.
 
+    See Also
+    --------
+    theorem_1 : A bound.
+    gossamer.exact : The error that is bounded.
+
     Examples
     --------
     >>> bound = gs.theory.theorem_1("cycle:20", gs.Gaussian(np.zeros(20)), rounds=1000)

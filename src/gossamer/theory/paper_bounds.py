@@ -193,11 +193,16 @@ def corollary_1(
     network : Network
         The network of the sensors.
     gram : ndarray
-        (N, d, d) the matrices :math:`A_i^\top A_i`.
+        The matrices :math:`A_i^\top A_i`, shape (N, d, d).
     mean, variance : ndarray
-        (N, d) the means :math:`\mu_i` of :math:`A_i^\top Y_i`, and their variances.
+        Means :math:`\mu_i` of :math:`A_i^\top Y_i` and their variances, shape (N, d).
     rounds, gram_rounds : int
         T, and T', the number of rounds that averaged the Gram matrices.
+
+    See Also
+    --------
+    corollary_2 : The same for policy evaluation.
+    theorem_1 : The bound that it follows from.
 
     Examples
     --------
@@ -275,11 +280,16 @@ def corollary_2(
     network : Network
         The network of the agents.
     rewards, variance : ndarray
-        (N, S) mean and variance of the reward, per agent and state.
+        Mean and variance of the reward, per agent and state, shape (N, S).
     discount : float
         The discount factor :math:`\gamma`, at least 0 and below 1.
     rounds : int
         Number of rounds T.
+
+    See Also
+    --------
+    corollary_1 : The same for linear estimation.
+    theorem_1 : The bound that it follows from.
 
     Examples
     --------

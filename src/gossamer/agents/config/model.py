@@ -41,6 +41,11 @@ def _check_names(name: str, value: tuple[str, ...]) -> None:
 class FleetModel:
     """The model that a fleet learns from rows of covariates and a label.
 
+    See Also
+    --------
+    Fleet : The fleet that estimates it.
+    gossamer.LikelihoodEstimation : The same models in simulations and on recorded rows.
+
     Examples
     --------
     >>> model = gs.agents.FleetModel("logistic", covariates=("age", "dose"))

@@ -53,16 +53,21 @@ class Neighbor:
     id : int
         The neighbor's number in the fleet.
     weight : float
-        w_ij = -L_ij; both ends of an edge must use the same number. With 0 it follows from the degrees of the two
+        Weight w_ij = -L_ij of the edge, the same number at both ends. With 0 it follows from the degrees of the two
         ends, and changes as edges come and go.
     endpoint : str
-        "host:port" at which the neighbor is reached; empty for transports that need no address.
+        Address "host:port" at which the neighbor is reached; empty for transports that need no address.
     name : str
         Common name of the neighbor's certificate; by default "agent<id>".
     degree : int
         Number of its neighbors in the roster; 0 if unknown.
     reachable : bool
         Whether others can connect to it.
+
+    See Also
+    --------
+    AgentSettings : The settings that contain it.
+    gossamer.agents.NeighborView : What an agent reports about a neighbor.
 
     Examples
     --------
@@ -95,6 +100,20 @@ class Neighbor:
 @dataclass(frozen=True)
 class Tls:
     """The PEM files of mutual TLS: the fleet's authority, this agent's certificate and its private key.
+
+    Parameters
+    ----------
+    authority : Path
+        Certificate of the fleet's authority, a PEM file.
+    certificate : Path
+        Certificate of this agent, a PEM file.
+    key : Path
+        Private key of this agent, a PEM file.
+
+    See Also
+    --------
+    TlsTransport : The transport that uses it.
+    gossamer.AgentSettings : The settings that contain it.
 
     Examples
     --------
@@ -129,6 +148,10 @@ class Tls:
 class Limits:
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.
 
+    See Also
+    --------
+    gossamer.AgentSettings : The settings that contain it.
+
     Examples
     --------
     >>> gs.agents.Limits().rounds_ahead
@@ -156,6 +179,12 @@ def _check_method(name: str, method: Method) -> None:
 @dataclass(frozen=True)
 class AgentSettings(StatisticSettings):
     """The settings of one agent: its number, its neighbors, its method, its timeouts and its keys.
+
+    See Also
+    --------
+    Agent : The agent that uses them.
+    Neighbor : One neighbor in `neighbors`.
+    gossamer.agents.Tls : Certificates of an agent.
 
     Examples
     --------

@@ -39,6 +39,11 @@ class Place:
     directory : Path
         The folder of fleet.toml, to which files in addresses are relative.
 
+    See Also
+    --------
+    Url : The text that names a source or a sink.
+    Sink : Receives the estimates of an agent.
+
     Examples
     --------
     >>> gs.agents.Place(dimension=2, name="pump").fleet
@@ -67,6 +72,16 @@ class Url:
 
     Each option is read by one of the methods; then `finish` refuses all others. Percent codes are decoded, except in
     REST; a plus sign and a number sign are themselves.
+
+    Parameters
+    ----------
+    text : str
+        The address, for example "mqtt://broker/plant/air?scale=0.1".
+
+    See Also
+    --------
+    Place : The agent that a source or a sink belongs to.
+    LiveSource : A source that a URL can name.
 
     Examples
     --------

@@ -74,6 +74,11 @@ class LocalFleet:
     killed : list of str
         Names of the agents that had to be killed because they did not stop in time.
 
+    See Also
+    --------
+    Fleet : The file that describes a fleet.
+    running : One agent in the background of a program.
+
     Examples
     --------
     Four agents with simulated sensors, until all have played 100 rounds::

@@ -294,13 +294,18 @@ async def joined(
     store : path, optional
         Directory of its store, NAME.sqlite; without one, nothing survives a crash.
     metrics : bool or str
-        "HOST:PORT" on which to serve metrics and status; True uses the address in fleet.toml.
+        Address "HOST:PORT" on which to serve metrics and status; True uses the address in fleet.toml.
     status : bool
         Whether to write a status file next to fleet.toml, for `gossamer fleet status` and the fleet's page.
     insecure : bool
         Use plaintext, without certificates; only for tests.
     sinks : sequence of str
         URLs where to publish its answers, such as "mqtt://broker".
+
+    See Also
+    --------
+    running : The same for an agent that is not a member of a fleet.
+    Fleet : The file that describes a fleet.
 
     Examples
     --------
@@ -341,8 +346,16 @@ def running(fleet: str | Path | AgentSettings, *given: Any, **options: Any) -> I
     Parameters
     ----------
     fleet : path or AgentSettings
-        The fleet's file, followed by the agent's name and the options of `joined`; or settings, followed by the
-        options of `Agent`.
+        The fleet's file, or the settings of an agent.
+    *given
+        After a fleet's file, the agent's name.
+    **options
+        The options of `joined` after a fleet's file, those of `Agent` after settings.
+
+    See Also
+    --------
+    joined : A member of a fleet, configured by the fleet's file.
+    gossamer.Agent : The agent, to be run by the caller.
 
     Examples
     --------

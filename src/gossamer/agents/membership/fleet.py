@@ -1,8 +1,7 @@
 """The fleet's file: who the agents are, who talks to whom, and the numbers that all of them must share.
 
-`Fleet.create` makes a fleet from a network, `write` writes it as a commented fleet.toml with a signed roster and a
-certificate for each agent, `Fleet.read` reads it back and checks every field, and `settings` gives one agent its part.
-A roster newer than fleet.toml says who the members are and who talks to whom; the file says everything else.
+`create` makes a fleet from a network, `write` writes fleet.toml with comments, a signed roster and certificates, `read`
+checks every field, `settings` gives one agent its part. A newer roster replaces the file's members and edges.
 """
 
 from __future__ import annotations
@@ -58,15 +57,16 @@ else:
 class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole fleet, as in fleet.toml: its agents and edges, and the settings that they share.
 
-    Make one with `create` or `read`. Relative paths (of the certificates, and of a method of your own) are relative to
-    the `directory` of the file.
+    Make one with `create` or `read`. Relative paths are relative to its `directory`.
+
+    See Also
+    --------
+    LocalFleet : Runs all agents of a fleet on this machine.
 
     Examples
     --------
-    >>> fleet = gs.agents.Fleet.create(gs.Network.cycle(4), rounds={"every": "10ms"})
-    >>> settings = fleet.settings(0, insecure=True)
-    >>> settings.pace, [neighbor.id for neighbor in settings.neighbors]
-    (0.01, [1, 3])
+    >>> gs.agents.Fleet.create(gs.Network.cycle(4), rounds={"every": "10ms"}).settings(0, insecure=True).pace
+    0.01
     """
 
     # -- making ------------------------------------------------------------------------------------

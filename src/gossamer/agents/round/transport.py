@@ -23,6 +23,12 @@ class Transport(Protocol):
     A transport that measures round-trip times provides them in `trips`, a mapping from neighbors to `RoundTrip`; one
     that knows the versions of the neighbors provides them in `builds`.
 
+    See Also
+    --------
+    Memory : Messages inside one process.
+    TlsTransport : Messages over a network.
+    MpiTransport : Messages between the ranks of a cluster.
+
     Examples
     --------
     >>> isinstance(gs.agents.Memory().transport(0, (1,)), gs.agents.Transport)

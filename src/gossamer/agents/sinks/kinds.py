@@ -40,6 +40,11 @@ class Sink:
     url, owner : Url, Place
         Its address, and the agent.
 
+    See Also
+    --------
+    LiveSource : Where observations come from.
+    check_sink : Checks a sink against the contract.
+
     Examples
     --------
     docs/plugins.md has a whole one.

@@ -27,6 +27,19 @@ Rows = Sequence[Sequence[float]]
 def check_source(make: Callable[[], AnySource], expected: Rows) -> None:
     """Check that sources give the `expected` observations, and after a restart the rest of them, each once.
 
+    Parameters
+    ----------
+    make : callable
+        Function without arguments that opens the source from its beginning.
+    expected : sequence of array_like
+        The observations that it must give, in this order, each of shape (n,).
+
+    See Also
+    --------
+    check_sink : The same for sinks.
+    PacedSource : Contract of a source that is read once per round.
+    LiveSource : Contract of a source that delivers at its own pace.
+
     Examples
     --------
     >>> class Ramp(gs.agents.PacedSource):
@@ -93,6 +106,11 @@ def check_sink(publisher: Any, received: Callable[[], list[dict[str, Any]]]) -> 
         What publishes at the sink (`agents/sinks/publishing.py`).
     received : callable
         Returns the answers that have arrived.
+
+    See Also
+    --------
+    check_source : The same for sources.
+    Sink : The contract that is checked.
 
     Examples
     --------

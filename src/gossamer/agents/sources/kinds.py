@@ -96,6 +96,11 @@ class Source:
 class PacedSource(Source, ABC):
     """A source that its agent asks for one observation per round.
 
+    See Also
+    --------
+    LiveSource : A source that delivers at its own pace.
+    check_source : Checks a source against the contract.
+
     Examples
     --------
     >>> class Ramp(gs.agents.PacedSource):
@@ -128,6 +133,11 @@ class PacedSource(Source, ABC):
 
 class LiveSource(Source, ABC):
     """A source that delivers at its own times, any number of observations per round.
+
+    See Also
+    --------
+    PacedSource : A source that is read once per round.
+    check_source : Checks a source against the contract.
 
     Examples
     --------

@@ -30,9 +30,14 @@ class Faulty:
     transport : Transport
         The transport that sends the messages.
     me : int
-        This agent's number.
+        Number of this agent in the fleet.
     faults : MessageFaults
         The faults of every message; `gossamer.faults.Faults.bind` makes one.
+
+    See Also
+    --------
+    Memory : A transport to wrap.
+    gossamer.faults.Faults : What can be injected.
 
     Examples
     --------

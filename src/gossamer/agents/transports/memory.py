@@ -36,6 +36,11 @@ def listen(inbox: Inbox, deadline: float, deliver: Deliver) -> None:
 class Memory:
     """A network inside one process.
 
+    See Also
+    --------
+    TlsTransport : Messages over a network.
+    Faulty : Loses and delays the messages of another transport.
+
     Examples
     --------
     >>> async def two():

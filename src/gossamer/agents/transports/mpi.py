@@ -26,9 +26,14 @@ class MpiTransport:
     Parameters
     ----------
     neighbors : tuple of int
-        Their ranks.
+        Ranks of the neighbors of this agent.
     communicator : mpi4py.MPI.Comm, optional
-        By default MPI.COMM_WORLD.
+        Communicator of the ranks; by default MPI.COMM_WORLD.
+
+    See Also
+    --------
+    TlsTransport : Messages between machines without MPI.
+    Memory : Messages inside one process.
 
     Examples
     --------

@@ -164,6 +164,11 @@ class TlsTransport:
     answer : callable, optional
         Answers questions of members and the operator (see `calling.ask`).
 
+    See Also
+    --------
+    Tls : The certificates that it needs.
+    Memory : Messages inside one process, for tests.
+
     Examples
     --------
     >>> neighbor = gs.Neighbor(1, endpoint="127.0.0.1:7448")

@@ -59,6 +59,12 @@ class LikelihoodEstimation:
         Labels of the classes, such as ["no", "yes"], if samples carry these instead of 0, 1, ...; parameters are named
         after them. Two classes may also be -1 and 1 without being listed.
 
+    See Also
+    --------
+    LinearEstimation : A linear model by averages of its normal equations.
+    gossamer.applications.Family : Losses and their base class.
+    gossamer.agents.FleetModel : The same models in a fleet.
+
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(60, 2))

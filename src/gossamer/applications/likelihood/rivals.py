@@ -31,11 +31,7 @@ Mix = Callable[[Floats], Floats]
 
 @dataclass(frozen=True)
 class StochasticGradient(ABC):
-    """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds.
-
-    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start). Of several, or of `GRID` for
-           None, the one with the smallest error after the last round is chosen, which requires knowing the answer
-    """
+    """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds."""
 
     step: float | tuple[float, ...] | None = 1.0
 
@@ -110,6 +106,19 @@ class DSGD(StochasticGradient):
 
     theta_i <- sum_j W_ij theta_j - a_t g_i(theta_i)
 
+    Parameters
+    ----------
+    step : float, tuple of float or None
+        Step size a of a_t = a/sqrt(t+1), as a multiple of 1/(the largest mean curvature of any agent at the start). Of
+        several, or of a grid for None, the one with the smallest error after the last round is chosen, which requires
+        knowing the answer.
+
+    See Also
+    --------
+    DSGT : With gradient tracking.
+    ExactDiffusion : For rows that are all in memory.
+    gossamer.LikelihoodEstimation : The estimator that it is compared with.
+
     Examples
     --------
     >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", dimension=2)
@@ -130,6 +139,19 @@ class DSGT(StochasticGradient):
     s_i <- sum_j W_ij s_j + g_i(theta_i) - the last g_i,   theta_i <- sum_j W_ij (theta_j - a_t s_j)
 
     It sends theta and s, so its messages are twice as long.
+
+    Parameters
+    ----------
+    step : float, tuple of float or None
+        Step size a of a_t = a/sqrt(t+1), as a multiple of 1/(the largest mean curvature of any agent at the start). Of
+        several, or of a grid for None, the one with the smallest error after the last round is chosen, which requires
+        knowing the answer.
+
+    See Also
+    --------
+    DSGD : Without tracking.
+    GradientTracking : For rows that are all in memory.
+    gossamer.LikelihoodEstimation : The estimator that it is compared with.
 
     Examples
     --------

@@ -18,6 +18,18 @@ class ScaledHuber(Huber):
     The loss of a row is s (1/2 + h((y - eta)/s)), with h the Huber loss of `threshold` 1.35 and s the scale, so the
     minimum is that of scikit-learn's `HuberRegressor`.
 
+    Parameters
+    ----------
+    threshold : float
+        Residual beyond which a row counts less, in units of the estimated scale.
+    freedom : float
+        Degrees of freedom of simulated noise.
+
+    See Also
+    --------
+    Huber : With a fixed threshold in units of the labels.
+    LeastSquares : Without protection against outliers.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -24,11 +24,7 @@ GRID = 2.0 ** np.arange(5, -9, -1)
 
 @dataclass(frozen=True)
 class GradientMethod(ABC):
-    """A gradient method with a constant step.
-
-    step   its step size as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start). With None,
-           the one of `GRID` with the smallest error after the last round, which requires knowing the answer
-    """
+    """A gradient method with a constant step."""
 
     step: float | None = 1.0
 
@@ -61,6 +57,18 @@ class Extra(GradientMethod):
 
     x_1 = W x_0 - a grad f(x_0),   x_{k+2} = (I + W) x_{k+1} - (I + W)/2 x_k - a (grad f(x_{k+1}) - grad f(x_k))
 
+    Parameters
+    ----------
+    step : float or None
+        Step size a, as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start). With None, the
+        one of a grid with the smallest error after the last round, which requires knowing the answer.
+
+    See Also
+    --------
+    ExactDiffusion : Another correction of the same gradient steps.
+    GradientTracking : Tracks the average gradient instead.
+    DSGD : For rows that arrive one after another.
+
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
@@ -90,6 +98,18 @@ class ExactDiffusion(GradientMethod):
 
     psi_k = x_k - a grad f(x_k),   x_{k+1} = (I + W)/2 (psi_k + x_k - psi_{k-1}),   psi_{-1} = x_0
 
+    Parameters
+    ----------
+    step : float or None
+        Step size a, as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start). With None, the
+        one of a grid with the smallest error after the last round, which requires knowing the answer.
+
+    See Also
+    --------
+    Extra : Another correction of the same gradient steps.
+    GradientTracking : Tracks the average gradient instead.
+    DSGD : For rows that arrive one after another.
+
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
@@ -118,6 +138,18 @@ class GradientTracking(GradientMethod):
     over time-varying graphs, 2017); with one sample per gradient it is DSGT (Pu, Nedic 2021).
 
         x_{k+1} = W x_k - a s_k,   s_{k+1} = W s_k + grad f(x_{k+1}) - grad f(x_k),   s_0 = grad f(x_0)
+
+    Parameters
+    ----------
+    step : float or None
+        Step size a, as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start). With None, the
+        one of a grid with the smallest error after the last round, which requires knowing the answer.
+
+    See Also
+    --------
+    Extra : Corrects gradient steps without tracking.
+    ExactDiffusion : Corrects gradient steps without tracking.
+    DSGT : For rows that arrive one after another.
 
     Examples
     --------

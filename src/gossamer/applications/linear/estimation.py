@@ -95,13 +95,19 @@ class LinearEstimation:
     matrices : sequence of array_like
         A_i of shape (m_i, d), one per sensor, each with its own number of rows.
     parameter : array_like
-        beta*, shape (d,).
+        The true parameters beta*, shape (d,).
     covariance : float or array_like
         Covariance of the measurement noise: a variance, one per sensor, or one (m_i, m_i) matrix per sensor.
     weighting : str
-        "plain" averages A_i'A_i as in the paper; "precision" averages A_i'S_i^{-1}A_i.
+        What is averaged: "plain" averages A_i'A_i as in the paper; "precision" averages A_i'S_i^{-1}A_i.
     names : sequence of str, optional
         Names of the parameters.
+
+    See Also
+    --------
+    LikelihoodEstimation : Logistic, Poisson and other models.
+    gossamer.applications.KarMoura : An estimator to compare with.
+    gossamer.applications.XiaoBoydLall : An estimator to compare with.
 
     Examples
     --------

@@ -36,6 +36,11 @@ class XiaoBoydLall:
         The measurements are taken once and then fused: this many of them, or as many as there are rounds (None), so
         that nothing is fused before all of them are taken.
 
+    See Also
+    --------
+    KarMoura : Consensus and innovations.
+    gossamer.LinearEstimation : The problem that it solves.
+
     Examples
     --------
     >>> sensors = gs.LinearEstimation.random(gs.Network.grid(3, 3), dimension=2, measurements=1)
@@ -73,15 +78,21 @@ class KarMoura:
     Parameters
     ----------
     form : str
-        "LU" has one time scale, a_t = a/(t+1+delay), b_t = b a_t; "mixed" has two, b_t = b/(t+1)^tau, so that consensus
-        outlasts the innovations.
+        Time scales: "LU" has one, a_t = a/(t+1+delay), b_t = b a_t; "mixed" has two, b_t = b/(t+1)^tau, so that
+        consensus outlasts the innovations.
     gain : str
-        "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a center), or "identity".
+        The matrix K: "efficient" is Abar^{-1} (with a = 1 asymptotically as good as a center), "identity" the
+        identity.
     a, b, delay : float, optional
         By default b is so large that the first exchange is just stable, delay makes the first innovation stable, and a
         is a multiple of 1/lambda_min(K Abar).
     tau : float
         Between 0 and 1/2.
+
+    See Also
+    --------
+    XiaoBoydLall : Sensor fusion by average consensus.
+    gossamer.LinearEstimation : The problem that it solves.
 
     Examples
     --------

@@ -125,12 +125,17 @@ class PolicyEvaluation:
     transitions : array_like or sparse matrix
         P, (S, S); every row is a probability distribution.
     rewards : array_like or Observations
-        r_i(s), shape (N, S), observed with Gaussian noise; or streams of S components, such as
+        Rewards r_i(s), shape (N, S), observed with Gaussian noise; or streams of S components, such as
         gs.Bernoulli(probabilities), whose means are the r_i.
     discount : float
-        gamma, at least 0 and below 1.
+        Discount factor gamma, at least 0 and below 1.
     reward_std : array_like
         Standard deviation of the rewards: a number, (N, 1) or (N, S). For Gaussian rewards only: streams have theirs.
+
+    See Also
+    --------
+    ValueEstimation : Values from trajectories, with features of states.
+    gossamer.applications.TemporalDifference : An estimator to compare with.
 
     Examples
     --------

@@ -41,19 +41,24 @@ class TemporalDifference:
     Parameters
     ----------
     form : str
-        "generative" or "iid" (states drawn from `distribution`, default the stationary one).
+        How states are drawn: "generative" or "iid" (from `distribution`, default the stationary one).
     step : str
-        "harmonic" alpha_k = 2c/((1-gamma)(k+1)+2), "sqrt" c/sqrt(k+1), "constant" c.
+        Step sizes: "harmonic" alpha_k = 2c/((1-gamma)(k+1)+2), "sqrt" c/sqrt(k+1), "constant" c.
     step_size : float
-        c, default 1.
+        Factor c of the step sizes, by default 1.
     output : str
-        "last" iterate, or "average": sum alpha_k theta_k / sum alpha_k.
+        The answer: the "last" iterate, or the "average" sum alpha_k theta_k / sum alpha_k.
     radius : float, optional
         Radius of a ball onto which every agent's theta is projected. None disables it.
     features : array_like, optional
-        (S, p) phi(s) for the iid form, default one per state.
+        Features phi(s) for the iid form, shape (S, p); by default one per state.
     distribution : array_like, optional
-        (S,) of the states of the iid form.
+        Probabilities of the states of the iid form, shape (S,).
+
+    See Also
+    --------
+    gossamer.PolicyEvaluation : The problem that it solves.
+    DistributedTD : The same idea on trajectories with features.
 
     Examples
     --------

@@ -62,9 +62,9 @@ class ValueEstimation:
         "fourier:50" (see `RandomFourier`), "tiles:8x8" (see `TileCoding`), "linear" or "table:16" (one value for each
         of 16 states), or one of these classes; or a transformer of scikit-learn.
     discount : float
-        gamma, at least 0 and below 1; 1 for the average reward.
+        Discount factor gamma, at least 0 and below 1; 1 for the average reward.
     trace : float
-        lambda of the eligibility trace, from 0 to below 1 (1 is allowed with a discount below 1).
+        Decay lambda of the eligibility trace, from 0 to below 1 (1 is allowed with a discount below 1).
     ridge : float, optional
         A penalty in units of the mean squares of the features. None is 0.01 divided by the number of steps: values
         always exist, also with collinear features, and the bias vanishes faster than the standard error.
@@ -74,6 +74,12 @@ class ValueEstimation:
         Whether values are relative to the average reward per step; the discount is then 1.
     process : PolicyEvaluation, optional
         A process with a table of transitions, for `simulate`; see `from_policy`.
+
+    See Also
+    --------
+    PolicyEvaluation : Values of a known chain with noisy rewards.
+    gossamer.applications.Experience : The trajectories that it reads.
+    gossamer.applications.DistributedTD : An estimator to compare with.
 
     Examples
     --------

@@ -20,18 +20,24 @@ class Experience:
     Attributes
     ----------
     states : array
-        (T, ...) or (T, N, ...).
+        Observed states, shape (T, ...) if all agents share them, or (T, N, ...).
     rewards : array
-        (T, N).
+        Reward of each agent in each step, shape (T, N).
     next_states : array
-        As `states`.
+        The states after each step, shaped like `states`.
     terminated : array
-        (T,) or (T, N): the episode is over, and nothing follows its next state.
+        Whether the episode is over, so that nothing follows its next state, shape (T,) or (T, N).
     truncated : array
-        (T,) or (T, N): the episode was cut off here; the next state still has a value.
+        Whether the episode was cut off here, so that the next state still has a value, shape (T,) or (T, N).
     importance : array
-        (T,) or (T, N): probability of the action by the policy to evaluate, divided by that of the policy that acted; 1
-        on policy.
+        Probability of the action by the policy to evaluate, divided by that of the policy that acted, shape (T,) or
+        (T, N); 1 on policy.
+
+    See Also
+    --------
+    gossamer.ValueEstimation : Estimates values from it.
+    RandomFourier : Features of its states.
+    TileCoding : Features of its states.
 
     Examples
     --------

@@ -19,6 +19,11 @@ class OneShot:
     If all agents see the same states, this equals a center that holds all rewards. If each sees a trajectory of its
     own, it has the bias of a single agent.
 
+    See Also
+    --------
+    DistributedTD : Temporal differences that are averaged every round.
+    gossamer.ValueEstimation : The estimator that it is compared with.
+
     Examples
     --------
     >>> gs.applications.OneShot().name
@@ -45,11 +50,16 @@ class DistributedTD:
     Parameters
     ----------
     step_size : float
-        The first step.
+        Step size of the first round.
     output : str
         The "last" iterate, or the "average" of all, weighted by their steps.
     mixing : str
-        "rounds", "tracking" or "once".
+        How estimates are mixed: "rounds", "tracking" or "once", as above.
+
+    See Also
+    --------
+    OneShot : Averages the agents' own solutions once.
+    gossamer.ValueEstimation : The estimator that it is compared with.
 
     Examples
     --------

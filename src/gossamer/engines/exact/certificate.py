@@ -38,6 +38,11 @@ class Certificate:
     average : float
         The variance of the constant mode for noise of variance 1; a center has 1/T.
 
+    See Also
+    --------
+    certificate : Computes it.
+    exact : The expected error on one network.
+
     Examples
     --------
     >>> certificate = gs.certificate(gs.Network.cycle(20), rounds=300)
@@ -94,6 +99,11 @@ def certificate(network: NetworkLike | float, rounds: int, method: Method | str 
     -------
     Certificate
         Bounds on responses and noise gains, and on the error of given streams (`bound`).
+
+    See Also
+    --------
+    Certificate : The result.
+    exact : The expected error on one network.
 
     Examples
     --------

@@ -108,7 +108,8 @@ def exact(
     masks : Masks or float, optional
         Masks that hide the readings, or their scale; their cost is part of the variance.
     faults : Loss, optional
-        `gs.faults.Loss(p)`: each message is lost with this probability. Other faults are simulated only.
+        Lost messages, `gs.faults.Loss(p)`: each message is lost with this probability. Other faults are simulated
+        only.
     drawn : bool
         On a changing network, whether the expectation is also over its random contacts; otherwise they are those of its
         seed.
@@ -235,7 +236,7 @@ def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
     method : Method or str
         The method, or its name.
     network : Network
-        N agents.
+        The network of the N agents.
     rounds : int
         T, the number of rounds.
 
@@ -243,6 +244,11 @@ def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
     -------
     ndarray, shape (T, N, N)
         Entry [t, i, j] is the weight of agent j's observation of round t in agent i's estimate.
+
+    See Also
+    --------
+    exact : The expected error that follows from these weights.
+    gossamer.methods.tabulate : The coefficients of every round.
 
     Examples
     --------

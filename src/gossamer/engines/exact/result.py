@@ -25,12 +25,17 @@ class Exact(StreamResult[Rounds, Value]):
     total_error, mse, over_limit : float or ndarray
         The error: the paper's sum over agents, the mean over agents, and the multiple of the centralized limit.
     bias, variance : float or ndarray
-        Its two parts.
+        The two parts of the total error: that of the expected estimates, and that of their noise.
     uncertainty : float or ndarray
-        0 if the full spectrum is known, and one standard error of total_error if the variance is sampled.
+        One standard error of total_error if the variance is sampled; 0 if the full spectrum is known.
     samples, messages : float or ndarray
         Number of samples per agent, and of messages in the whole network; a message is one vector over one directed
         link.
+
+    See Also
+    --------
+    exact : Computes it.
+    Simulation : Simulated errors with the same interface.
 
     Examples
     --------

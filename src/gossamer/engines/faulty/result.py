@@ -25,19 +25,26 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     agents : int
         Number of live agents.
     alive : ndarray
-        (N,) whether each agent is alive; the estimates and errors of the others are NaN.
+        Whether each agent is alive, shape (N,); the estimates and errors of the others are NaN.
     since : int
         The round since which the live agents have been the same.
     target : ndarray
-        (n,) the average of the means of the agents alive, against which their errors are measured.
+        Average of the means of the live agents, against which their errors are measured, shape (n,).
     parts : int
         Number of disconnected parts of the live agents. Agents of different parts cannot reach each other, because of
         crashes or, on a changing network, because no chain of contacts has connected them.
     rule : str
-        "ledger" if the method ran in its edge-ledger form, "skip" if it omitted neighbors that it did not hear.
+        How losses are handled: "ledger" if the method ran in its edge-ledger form, "skip" if it omitted neighbors
+        that it did not hear.
     worst : float
         The largest distance of any agent's estimate, in any round and trial, from the range of all observations up to
         the horizon, as a multiple of the width of that range; 0 if none ever left it.
+
+    See Also
+    --------
+    simulate : Computes it.
+    Simulation : The result without faults.
+    gossamer.faults.Faults : The faults.
 
     Examples
     --------

@@ -29,13 +29,20 @@ class Simulation(TrialResult[Rounds, Value]):
     total_error, mse, over_limit, stderr : float or ndarray
         The mean error over trials in three forms, and the standard error of total_error.
     errors : ndarray
-        (trials,) the total error of each trial.
+        Total error of each trial, shape (trials,).
     per_agent : ndarray
-        (N,) mean over trials of each agent's squared error.
+        Mean over trials of each agent's squared error, shape (N,).
     estimates : ndarray
-        (trials, N, n) the final estimates.
+        The final estimates of all agents, shape (trials, N, n).
     iterates : mapping
-        "estimate" and the method's registers, each (trials, T, N, n), if they were kept.
+        The estimates ("estimate") and the method's registers after every round, each of shape (trials, T, N, n), if
+        they were kept.
+
+    See Also
+    --------
+    simulate : Computes it.
+    FaultySimulation : The result with faults.
+    Exact : Expected errors with the same interface.
 
     Examples
     --------
