@@ -17,6 +17,7 @@ from gossamer.faults import (
     Join,
     Loss,
     Partition,
+    Quiet,
     Restart,
     from_json,
     parse,
@@ -215,6 +216,8 @@ ALL_KINDS = [
     Partition([[0, 1], [4]], 5),
     Partition(edges=[(12, 3), (0, 1)], stop=9),
     Partition([[0, 1], [2]], 1, 9, edges=[(3, 4)]),
+    Quiet(),
+    Quiet(0.25),
 ]
 
 
@@ -251,5 +254,5 @@ def test_a_list_of_faults_is_accepted_wherever_a_fault_is():
     ]
     assert runs[0].total_error == runs[1].total_error
     assert runs[0].total_error != gs.simulate("anytime-sda", net, obs, 60, 3, faults=Loss(0.3)).total_error
-    with pytest.raises(InvalidInput, match=r"Faults takes Loss, .*Partition, got 0\.3"):
+    with pytest.raises(InvalidInput, match=r"Faults takes Loss, .*Quiet, got 0\.3"):
         gs.simulate("anytime-sda", net, obs, 60, 3, faults=[0.3])

@@ -18,10 +18,11 @@ from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.masking import LARGEST_MASK, Masking, draw_normals, scales_of, spread_of
+from gossamer.agents.round.quiet import Quiet
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.row_batching import Clock, RowBatcher, batcher_of
-from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.step_batching import StepBatcher
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.sources.kinds import Source
 from gossamer.agents.sources.opening import ObservationStream, as_source
 from gossamer.agents.statistics.extremes import Extremes
@@ -41,8 +42,8 @@ class Parts:
     """The parts of one agent.
 
     layout        what is averaged
-    intake        takes observations
     own           what the store keeps besides the ledger
+    intake        takes observations
     loop          runs rounds with the ledger and the conversation
     changes       carries out changes of the neighbors
     reader        reads answers and snapshots
@@ -145,9 +146,9 @@ def _open_store(
 ) -> AgentStore | None:
     path = settings.store if store is None else store
     what = program.method if settings.model is None else f"{program.method}, sums 3, for {settings.model}"
-    if layout.level_noise is not None:
     if settings.values is not None:
         what = f"{program.method}, {settings.values}"
+    if layout.level_noise is not None:
         what = f"{what}, noise {settings.noise_scale}"
         if path is None:
             raise InvalidInput(
@@ -218,8 +219,8 @@ def _reads_again(batcher: Batcher, source: Source | None, ledger: Ledger, label:
 
 def _conversation_of(
     settings: AgentSettings,
-    ledger: Ledger,
     layout: Layout,
+    ledger: Ledger,
     transport: Transport,
     extremes: Extremes | None,
     bounds: Bounds | None,
@@ -239,6 +240,7 @@ def _conversation_of(
         extremes=extremes,
         most=None if bounds is None else bounds.rows,
         masks=None if ledger.masks is None else LARGEST_MASK * ledger.masks.scales,
+        quiet=Quiet.of(settings, layout),
         clock=clock,
     )
     conversation.follow(settings.epoch, settings.roster, settings.reset)

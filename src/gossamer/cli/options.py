@@ -176,6 +176,13 @@ FAULTS: dict[str, object] = {
     "restart": _repeated("AGENT@ROUND", "A crashed agent restarts, such as 17@800"),
     "join": _repeated("AGENT@ROUND", "An agent joins late, such as 5@100"),
     "partition": _repeated("AGENTS@START-STOP", "Some agents are cut off, such as 0-49@200-1200"),
+    "quiet": Annotated[
+        str | None,
+        option(
+            "Agents are silent while they have less news than this fraction of a standard error, such as 0.1.",
+            group=_FAULTS,
+        ),
+    ],
 }
 """The option for each kind of fault, by its name in `gossamer.faults.kinds.KINDS`; a test compares the two."""
 

@@ -8,6 +8,7 @@
     Restart(17, 800)              and comes back, with its observations, at the start of round 800
     Join(5, 100)                  agent 5 starts only in round 100
     Partition(range(50), 200, 1200)   agents 0-49 and the others do not hear each other in rounds 200 to 1199
+    Quiet(0.1)                    agents with less news than a tenth of a standard error are silent
     Faults(Loss(0.3), Crash(17, 500))   several together; a list of faults is accepted as well
 
 Every decision is a pure function of (seed, trial, round, sender, receiver), so a fleet and a simulation with
@@ -32,6 +33,7 @@ from gossamer.faults.kinds import Delay as Delay
 from gossamer.faults.kinds import Join as Join
 from gossamer.faults.kinds import Loss as Loss
 from gossamer.faults.kinds import Partition as Partition
+from gossamer.faults.kinds import Quiet as Quiet
 from gossamer.faults.kinds import Restart as Restart
 from gossamer.faults.kinds import from_json as from_json
 from gossamer.faults.kinds import in_order as in_order
@@ -47,6 +49,7 @@ __all__ = [
     "Join",
     "Loss",
     "Partition",
+    "Quiet",
     "Restart",
     "parse",
 ]

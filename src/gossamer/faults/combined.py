@@ -16,7 +16,7 @@ from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.faults.bound import BoundFaults
 from gossamer.faults.fault import AgentFault, Fault, LinkFault, faults_table
-from gossamer.faults.kinds import KINDS, Crash, Join, Partition
+from gossamer.faults.kinds import KINDS, Crash, Join, Partition, Quiet
 from gossamer.numerics import counters
 
 FaultsLike = Union["Faults", Fault, Iterable[Fault], None]
@@ -63,7 +63,7 @@ class Faults:
     Parameters
     ----------
     *items : Fault
-        Loss, Bursts, Delay, Crash, Restart, Join or Partition.
+        Loss, Bursts, Delay, Crash, Restart, Join, Partition or Quiet.
 
     See Also
     --------
@@ -112,6 +112,11 @@ class Faults:
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         return tuple(item for item in self.items if isinstance(item, Partition))
+
+    @cached_property
+    def quiet(self) -> Quiet | None:
+        """The rule by which agents stay silent, if they do."""
+        return next((item for item in self.items if isinstance(item, Quiet)), None)
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

@@ -140,7 +140,7 @@ def test_what_fleets_agree_on_and_what_is_fixed() -> None:
         ),
     ) == AGREED
     assert set(FIXED) == {
-        *("id", "fleet", "endpoint", "reachable", "broker", "listen", "store", "silence", "facts"),
+        *("id", "fleet", "endpoint", "reachable", "broker", "listen", "store", "silence", "quiet", "facts"),
         "least_neighbors",
         *AGREED,
     }

@@ -12,7 +12,7 @@ import gossamer as gs
 from gossamer.engines.faulty import simulate_faulty
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Restart
+from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Quiet, Restart
 from gossamer.methods import SDA, SSDA, AnytimeSDA, tabulate
 from gossamer.methods.ledger import SILENCE
 from gossamer.networks import Network
@@ -201,6 +201,75 @@ def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(metho
             agents[i].finish({j: told for (j, k), told in sent.items() if k == i and links.heard(t, j, i)})
     result = simulate_faulty(method, network, observations, rounds, trials=1, seed=3, faults=faults)
     np.testing.assert_allclose(result.estimates[0], [agent.estimate for agent in agents], atol=1e-12)
+
+
+@pytest.mark.parametrize("acceleration", ["local", "local-heavy-ball"])
+def test_quiet_agents_in_lock_step_give_the_same_numbers(acceleration):
+    from gossamer.agents.round.ledger import Ledger
+    from gossamer.agents.round.quiet import Quiet as Rule
+    from gossamer.agents.statistics.layout import Layout
+    from gossamer.methods.ledger import ledger_program
+
+    network, observations, rounds = Network.grid(3, 3), gaussian(9, components=2), 300
+    method, faults = AnytimeSDA(acceleration), Faults(Loss(0.1), Quiet(1.0))
+
+    class Plain(Rule):
+        """By the standard error of a center instead of the agent's own."""
+
+        def answer(self, value):
+            return value
+
+        def limit(self, value):
+            return np.sqrt(observations.variance.sum(axis=0)) / 9 / np.sqrt(t + 1)
+
+    program = ledger_program(method, network, rounds)
+    near = {i: {j: -network.gossip[i, j] for j in network.neighbors(i).tolist()} for i in range(9)}
+    agents = [Ledger(program, i, near[i], 2) for i in range(9)]
+    rules = [Plain(Layout(2), 5) for _ in agents]
+    links, sent = faults.bind(seed=3), 0
+    known = {(i, j): np.empty(0) for i in range(9) for j in near[i]}  # what i heard last from j
+    for t, y in enumerate(observations.sample(3, range(rounds), range(1))[..., 0]):
+        told = {}
+        for i, agent in enumerate(agents):
+            agent.begin(y[i])
+            messages = {(i, j): deepcopy(agent.tell(j)) for j in near[i]}
+            value = np.frombuffer(next(iter(messages.values())).rows)[:2]
+            if rules[i].speaks(t, value, [known[i, j] for j in near[i]]):
+                told.update(messages)
+        sent += len(told)
+        for i, agent in enumerate(agents):
+            heard = {j: m for (j, k), m in told.items() if k == i and links.heard(t, j, i)}
+            known.update({(i, j): np.frombuffer(message.rows)[:2] for j, message in heard.items()})
+            agent.finish(heard)
+    result = simulate_faulty(method, network, observations, rounds, trials=1, seed=3, faults=faults)
+    np.testing.assert_allclose(result.estimates[0], [agent.estimate for agent in agents], atol=1e-12)
+    assert result.messages == sent < 0.7 * 24 * rounds
+
+
+def test_quiet_agents_save_messages_and_still_agree():
+    network, observations = Network.grid(4, 4), gaussian(16)
+    plain = simulate_faulty(AnytimeSDA("local"), network, observations, 1500, 20, faults=Faults())
+    quiet = simulate_faulty(AnytimeSDA("local"), network, observations, 1500, 20, faults=Faults(Quiet()))
+    assert plain.messages == 48 * 1500
+    assert plain.bytes == 8 * plain.messages
+    assert quiet.messages < 0.75 * plain.messages
+    assert "quiet: " in quiet.records()[0]["note"]
+    gaps = quiet.estimates - plain.estimates
+    assert np.sqrt((gaps**2).mean()) < 0.1 * np.sqrt(plain.centralized_limit / 16)
+    still = gaussian(16, std=0.0)  # nothing is negligible without noise
+    assert simulate_faulty(AnytimeSDA("local"), network, still, 400, 1, faults=Faults(Quiet())).mse < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("method", "faults", "text"),
+    [
+        (gs.DSG(), Faults(Quiet()), "dsg cannot be quiet: without a ledger"),
+        (AnytimeSDA(), Faults(Quiet(), Crash(2, 5)), "neither join nor crash; leave quiet out"),
+    ],
+)
+def test_where_agents_cannot_be_quiet(method, faults, text):
+    with pytest.raises(Unsupported, match=text):
+        simulate_faulty(method, Network.cycle(6), gaussian(6), 50, 2, faults=faults)
 
 
 def test_results_do_not_depend_on_the_number_of_trials_run_together():

@@ -250,6 +250,7 @@ class AgentSettings(StatisticSettings):
         least=None,
     )
     silence: int = in_file("rounds.silence")
+    quiet: bool = in_file("rounds.quiet")
     return_rate: float = in_file("rounds.return_rate")
     death: float = in_file("rounds.death")
     commit: float = in_file("rounds.commit")
@@ -368,11 +369,12 @@ class AgentSettings(StatisticSettings):
 
     @property
     def dead_after(self) -> float:
-        """Seconds of silence after which a neighbor counts as dead: `death`, but never fewer than `silence` rounds.
+        """Seconds of silence after which a neighbor counts as dead: `death`, but never fewer than `silence` rounds,
+        or three times as many if agents are quiet: two of the messages that keep a neighbor alive may be lost.
 
         At a slow pace a single lost message is a long silence.
         """
-        return max(self.death, self.silence * (self.pace or 0.0))
+        return max(self.death, self.silence * (3 if self.quiet else 1) * (self.pace or 0.0))
 
     def _check_weights(self) -> None:
         """Check that the agent's own weights average, on which the local form relies if facts are unknown."""
@@ -406,8 +408,6 @@ class AgentSettings(StatisticSettings):
                 parameter="model",
             )
 
-    @cached_property
-    def noise_scale(self) -> tuple[float, ...]:
     def _check_values(self, values: FleetValues) -> None:
         if self.dimension != values.dimension:
             raise InvalidInput(
@@ -422,6 +422,8 @@ class AgentSettings(StatisticSettings):
                 f"are all that a fleet with them averages; leave out {', '.join(extra)}", parameter="values"
             )
 
+    @cached_property
+    def noise_scale(self) -> tuple[float, ...]:
         """Standard deviation of the noise that the agent adds to its level, by component; empty if there is none."""
         return noise_of(self)
 

@@ -240,6 +240,14 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
             live=False,
         ),
     ] = 5
+    quiet: Annotated[
+        bool,
+        Declaration(
+            "Whether an agent is silent while its average is within a tenth of its standard error of what it sent and "
+            "received last, except in one round of every `silence`.",
+            live=False,
+        ),
+    ] = False
     return_rate: Annotated[
         float,
         Declaration(
@@ -422,6 +430,7 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     observations: ObservationsTable = ObservationsTable()
     statistics: StatisticsTable = StatisticsTable()
     model: ModelTable = ModelTable()
+    values: ValuesTable = ValuesTable()
     privacy: PrivacyTable = PrivacyTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
@@ -430,7 +439,6 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def check_values(self) -> None:
         """Raise for the first setting whose value is not allowed."""
-    values: ValuesTable = ValuesTable()
         for key, declared in SETTINGS.items():
             table, _, name = key.rpartition(".")
             disabled = (table == "model" and not self.model.family) or (

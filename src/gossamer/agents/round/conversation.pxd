@@ -25,7 +25,7 @@ cdef class Conversation:
     cdef dict _closings
     cdef public frozenset barred
     cdef double _timeout, _death, _was, _slot
-    cdef object _clock
+    cdef object _clock, _quiet
     cdef bytes _roster
     cdef Codec _codec
     cdef set _missing
@@ -36,7 +36,7 @@ cdef class Conversation:
     cdef _sort(self, Peer peer)
     cdef long long _held(self, Peer peer) except -1
     cdef _lose(self, Peer peer)
-    cdef _hear(self, dict outgoing, double started, double until)
+    cdef _hear(self, dict outgoing, bint alone, double started, double until)
     @cython.locals(peer=Peer, patience=double)
     cdef double _patience(self, bint alone)
     cdef _present(self)

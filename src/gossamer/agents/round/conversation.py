@@ -33,6 +33,7 @@ from gossamer.agents.round.closing import ENDS
 from gossamer.agents.round.ledger import Ledger, standing_of
 from gossamer.agents.round.masking import told_value
 from gossamer.agents.round.messages import Received
+from gossamer.agents.round.quiet import Quiet
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
 from gossamer.agents.statistics.extremes import Extremes
@@ -117,6 +118,7 @@ class Conversation:
         extremes: Extremes | None = None,
         most: Floats | None = None,
         masks: Floats | None = None,
+        quiet: Quiet | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -130,16 +132,9 @@ class Conversation:
         self._timeout = timeout
         self._death = death
         self._clock = clock
-        self._codec = Codec(
-            me,
-            frozenset(neighbors),
-            core.dimension,
-            core.edge_registers,
-            limits or Limits(),
-            agreed,
-            extremes,
-            masks,
-        )
+        self._quiet = quiet
+        shape, limits = (core.dimension, core.edge_registers), limits or Limits()
+        self._codec = Codec(me, frozenset(neighbors), *shape, limits, agreed, extremes, masks)
         self._codec.limit(most)
         self._closings = core.closings
         self._reset = 0  # epoch of the last reset of all flows; messages from before it are not used
@@ -147,7 +142,7 @@ class Conversation:
         self.names: dict[int, str] = {}  # of the neighbors, for the log
         self._roster = b""  # sent to neighbors that are behind
         self._born = self._serial = core.serial  # of this run's first message, and of its newest
-        self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
+        self._stride = limits.rounds_ahead
         self.barred: frozenset[int] = frozenset()  # the neighbors in quarantine
         self._far = False  # whether a neighbor is further ahead than that
         self._was = clock()
@@ -270,8 +265,13 @@ class Conversation:
                 # What an incompatible neighbor sends cannot be used, so there is nothing to wait for.
                 if not (peer.current or peer.ahead or peer.foreign or peer.agreed):
                     self._missing.add(peer.id)
+        alone = not outgoing
+        if self._quiet is not None and not (alone or self._closings):
+            known = [p.value for p in self._all if p.id in outgoing and not p.dead]
+            if not self._quiet.speaks(self.round, np.frombuffer(message.rows), known):
+                outgoing = {}
         self.sent += len(outgoing)
-        self._hear(outgoing, started, until)
+        self._hear(outgoing, alone, started, until)
         self._finish()
 
     def _sort(self, peer: Peer) -> None:
@@ -299,14 +299,15 @@ class Conversation:
         peer.late += 1
         self.rejected[Reason.LATE] += 1
 
-    def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
+    def _hear(self, outgoing: dict[int, bytes], alone: bool, started: float, until: float) -> None:
         """Send, then receive until all neighbors have answered or patience ends; without neighbors, until one
         connects."""
-        alone = not outgoing
         self._behind = False
         patience = self._patience(alone)
         while not self._stopped:
             deadline = max(started + patience, until) if patience else 0.0
+            if self._quiet is not None and 0 < until < deadline:
+                deadline = until  # which neighbors have nothing to say is not known
             self.transport.exchange(self.round, outgoing, deadline, self._deliver)
             patience = self._patience(alone)
             if not patience or self._behind or self._clock() >= deadline:

@@ -88,6 +88,17 @@ def _check_mixing(method: Method) -> None:
         )
 
 
+def _check_quiet(method: Method, network: Network | ChangingNetwork, faults: Faults, rule: str) -> None:
+    if rule == "skip":
+        raise Unsupported(
+            f"{method.name} cannot be quiet: without a ledger, a message that is not sent is lost for good"
+        )
+    if isinstance(network, ChangingNetwork) or faults.events:
+        raise Unsupported(
+            "quiet agents are simulated on a fixed network whose agents neither join nor crash; leave quiet out"
+        )
+
+
 def _rule(method: Method, table: Table, wanted: str | None) -> str:
     """Return the rule by which the method runs: the requested one, or the ledger if it has one."""
     if wanted is None:
@@ -138,6 +149,7 @@ def _result(
         parts=pick(run.parts),
         rule=rule,
         worst=pick(run.worst[:, :count].max(axis=1)),
+        messages=pick(run.messages[:, :count].mean(axis=1)),
         faults=run.scene.faults,
     )
 

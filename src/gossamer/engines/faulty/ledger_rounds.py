@@ -56,6 +56,8 @@ def play_rounds(
         if rules.reliable:
             _exchange_reliably(memory, edges, table, messages, t, there, scratch)
         elif not rules.skip:
+            if len(rules.quiet):
+                _choose_speakers(memory, edges, rules, messages, t)
             _exchange(memory, edges, table, rules, messages, t, there, scratch)
             _return_flows(memory, table, rules, alive)
         if not rules.changing:
@@ -169,6 +171,26 @@ def _speak(
 
 
 @compiled
+def _choose_speakers(memory: LedgerMemory, edges: EdgeList, rules: Rules, messages: Floats, t: int) -> None:
+    """Which agents send messages in round t: those with news for a neighbor, or from one, and all now and then."""
+    agents, components, trials = messages.shape
+    for i in range(agents):
+        own = edges.own[edges.indptr[i] : edges.indptr[i + 1]]
+        for b in range(trials):
+            speaks = t % rules.silence == 0
+            for c in range(components):
+                limit = rules.quiet[c] / np.sqrt(t + 1.0)
+                speaks = speaks or not abs(messages[i, c, b] - memory.told[i, c, b]) < limit
+                for link in own:
+                    speaks = speaks or not abs(messages[i, c, b] - memory.held[link, c, b]) < limit
+            if speaks:
+                memory.sent[b] += len(own)
+                for c in range(components):
+                    memory.told[i, c, b] = messages[i, c, b]
+            memory.speaks[i, b] = speaks
+
+
+@compiled
 def _mix_heard(
     mixed: Floats, memory: LedgerMemory, edges: EdgeList, messages: Floats, t: int, there: range
 ) -> None:
@@ -207,6 +229,7 @@ def _exchange(
     standing = np.empty((2, trials), dtype=np.uint8)  # of the two ends, once they have read the other's echo
     difference, mixed = np.empty(trials), np.empty(trials)
     row = np.empty((2, trials), dtype=np.int64)  # of the table, by the age of each end's ledger
+    quiet = len(rules.quiet) > 0
     for k in there:
         e = edges.edge[k]
         turn, fresh = t, False
@@ -217,6 +240,8 @@ def _exchange(
         for b in range(trials):
             for side in range(2):
                 arrived[side, b] = memory.heard[t % 4, low + side, b]
+                if quiet and not memory.speaks[ends[1 - side], b]:
+                    arrived[side, b] = False
             if fresh and rules.folds and _agree(memory, table.flow, e, b):
                 _fold(memory, e, b, turn)
             for side in range(2):
@@ -280,6 +305,8 @@ def _exchange(
             for side in range(2):
                 if arrived[side, b]:
                     memory.last_heard[low + side, b] = turn
+                    if quiet:
+                        memory.held[low + side, :, b] = messages[ends[1 - side], :, b]
                     if both or standing[side, b] != DROPPED:
                         standing[side, b] = COMPARED
                 else:

@@ -64,14 +64,18 @@ class LedgerMemory(NamedTuple):
     observed: Floats  #: (2, n, B) the least and the largest observation so far
     answered: Floats  #: (2, n, B) the least and the largest estimate so far
     born: Integers  #: (2E,) the turn in which the link's receiver began, came back, or dropped the edge
+    sent: Integers  #: (B,) messages so far
+    told: Floats  #: (N, n, B) the value that an agent told last; empty, as are the next two, unless agents are quiet
+    held: Floats  #: (2E, n, B) the value that was heard last; NaN before the first
+    speaks: Flags  #: (N, B) whether the agent sends messages in this round
 
     def with_room(self, links: int) -> LedgerMemory:
         """Return the same state with space for this many links."""
         if links <= len(self.born):
             return self
-        sizes = {"chains": 1, "heard": 1} | dict.fromkeys(
-            ("registers", "returning", "clock", "observed", "answered")
-        )
+        of_agents = ("registers", "returning", "clock", "observed", "answered", "sent")
+        of_quiet = ("told", "held", "speaks")  # which changing networks do not have
+        sizes = {"chains": 1, "heard": 1} | dict.fromkeys((*of_agents, *of_quiet))
         fresh = {"last_heard": -1, "filled": -1, "heard": 1}
         larger = {}
         for name, array in self._asdict().items():
@@ -110,3 +114,4 @@ class Rules(NamedTuple):
     reliable: bool  #: edges come and go, but no message is lost and no agent dies: both ends always agree
     return_rate: float  #: the factor per round by which the flows of dropped edges return
     after_loss: int  #: by how many rows of the table the step of an edge is later after a loss
+    quiet: Floats  #: (n,) the news, times the root of the round, below which agents are silent; or empty

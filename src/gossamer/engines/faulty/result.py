@@ -39,6 +39,8 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     worst : float
         The largest distance of any agent's estimate, in any round and trial, from the range of all observations up to
         the horizon, as a multiple of the width of that range; 0 if none ever left it.
+    messages : float
+        Number of messages that all agents sent up to the horizon, whether they arrived or not; the mean over trials.
 
     See Also
     --------
@@ -61,9 +63,10 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     parts: Rounds
     rule: str
     worst: Value
+    messages: Value
     faults: Faults  #: the simulated faults
 
-    columns: ClassVar[tuple[str, ...]] = ("stderr", "trials", "worst")
+    columns: ClassVar[tuple[str, ...]] = ("stderr", "trials", "worst", "messages", "bytes")
     shown: ClassVar[Sequence[str]] = (
         "rounds",
         "trials",
@@ -74,6 +77,11 @@ class FaultySimulation(TrialResult[Rounds, Value]):
         "note",
     )
     lossless = False
+
+    @property
+    def bytes(self) -> Value:
+        """Number of bytes of the values in these messages, 8 per component, without ledgers and headers."""
+        return 8 * self.observations.components * self.messages
 
     def _notes(self, which: int) -> Iterator[str]:
         yield from super()._notes(which)
@@ -89,6 +97,9 @@ class FaultySimulation(TrialResult[Rounds, Value]):
             yield f"the crashes cut them into {parts} parts, which cannot reach each other"
         if self.rule == "ledger" and len(self.faults.chains) and not self.method.bears_loss:
             yield "this form may diverge where messages are lost; use acceleration='nesterov' or 'local-heavy-ball'"
+        if self.faults.quiet is not None:
+            every = 2 * len(self.network.edges) * np.atleast_1d(self.rounds)[which]
+            yield f"quiet: {np.atleast_1d(self.messages)[which] / every:.0%} of the messages were sent"
         if self.rule == "skip" and changing:
             yield "runs without a ledger, with the Metropolis weights of each round"
         elif self.rule == "skip":

@@ -77,6 +77,7 @@ class FaultyRun:
         self.estimates = np.empty((len(horizons) if trials.keep != "errors" else 0, trials.count, *shape))
         self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), np.float64)
         self.worst = np.empty((len(horizons), trials.count))
+        self.messages = np.empty((len(horizons), trials.count))
         self.parts = np.zeros(len(horizons), dtype=np.int64)
         self.done = np.zeros(trials.count, dtype=bool)
         self.passes = [
@@ -134,6 +135,7 @@ class FaultyRun:
                     self.iterates[-1, some, rounds.stop - 1] = estimates
                 if horizon is not None:
                     self.worst[horizon, some] = _beyond(memory)
+                    self.messages[horizon, some] = memory.sent
                     self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
                     self.estimates[horizon : horizon + 1, some] = estimates  # empty if none are kept
                     numbers = range(first + block.start, first + block.stop)
@@ -172,6 +174,7 @@ class _Pass:
             reliable,
             scene.return_rate,
             len(step_mixed) - table.rounds,
+            self._quiet(),
         )
         on_edges = () if skip else table.ledger
         self.ledger_table = LedgerTable(
@@ -190,6 +193,14 @@ class _Pass:
         starts = [round for round in self.faults.changes if round < table.rounds]
         self.phases = [self._phase(start, stop) for start, stop in pairwise([*starts, table.rounds])]
         self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
+
+    def _quiet(self) -> Floats:
+        """(n,) the news in round 0 below which agents are silent; empty if they never are."""
+        quiet = self.faults.quiet
+        if quiet is None:
+            return np.empty(0)
+        errors: Floats = np.sqrt(self.observations.variance.sum(axis=0)) / self.observations.agents
+        return quiet.fraction * errors
 
     @property
     def per_round(self) -> int:
@@ -270,6 +281,7 @@ class _Pass:
         agents, components = self.observations.mean.shape
         links, chains = 2 * len(edges.low), len(self.faults.chains)
         returns = any(event.what == "drop" for event in self.faults.events)
+        speakers, hearers = (agents, links) if self.faults.quiet else (0, 0)
         return LedgerMemory(
             registers=np.zeros((agents, self.table.registers, components, trials)),
             ledgers=np.zeros((links, len(self.ledger_table.ledger), components, trials)),
@@ -286,6 +298,10 @@ class _Pass:
             observed=_nothing_yet(components, trials),
             answered=_nothing_yet(components, trials),
             born=np.zeros(links, dtype=np.int64),
+            sent=np.zeros(trials, dtype=np.int64),
+            told=np.full((speakers, components, trials), np.nan),
+            held=np.full((hearers, components, trials), np.nan),
+            speaks=np.zeros((speakers, trials), dtype=np.uint8),
         )
 
     def calls(self, trials: int, edges: Edges, *, every: bool) -> Iterator[tuple[Phase, range]]:
@@ -307,6 +323,8 @@ class _Pass:
         draws = ChainDraws(self.faults.chains, random.key(self.seed), trials.start)
         observations = self._observe(rounds, trials)
         play_rounds(memory, edges, self.ledger_table, draws, self.rules, alive, rounds.start, observations)
+        if not self.faults.quiet:
+            memory.sent[:] += 2 * int((edges.stop - edges.start).sum())
 
     def estimates(self, memory: LedgerMemory, edges: EdgeList, phase: Phase) -> Floats:
         """Return (trials, N, n) the estimates after the rounds so far; NaN for agents that are not alive."""
