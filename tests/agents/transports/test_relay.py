@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.memory_fleet import enter, leave
 from tests.support.mosquitto import Mosquitto
 from tests.support.small_fleets import fleet, hidden, make_certificates
-from tests.support.waiting import PATIENCE, until
+from tests.support.waiting import PATIENCE, until, until_true
 from tests.support.zenoh_router import MIDDLES, ZenohRouter
 
+from gossamer.agents.agent import Agent
 from gossamer.agents.transports import calling
+from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.relay import _HEADER
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import InvalidInput
+from gossamer.faults import Faults, Loss
+from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 
 Middle = Mosquitto | ZenohRouter
@@ -147,6 +153,31 @@ def test_who_called_before_the_neighbor_came_calls_again(
     until(lambda: first.present() and second.present(), "a connection")
     first.close()
     second.close()
+
+
+@pytest.mark.slow
+def test_agents_behind_a_broker_agree_although_30_percent_of_messages_are_lost(
+    tmp_path: Path, broker: Middle
+) -> None:
+    network, lost = Network.cycle(4), Faults(Loss(0.3)).bind(seed=1)
+    settings = fleet(
+        network, certificates=make_certificates(tmp_path / "ca", 4), method=AnytimeSDA("local"), timeout=0.05
+    )
+    agents = [
+        Agent(s, transport=Faulty(TlsTransport(s), s.id, lost))
+        for s in hidden(settings, range(4), broker.address("site"))
+    ]
+
+    async def run() -> None:
+        await enter(agents)
+        for i, agent in enumerate(agents):
+            agent.observe(float(i))
+        await until_true(lambda: all(abs(a.estimate - 1.5) < 1e-9 for a in agents), "the average")
+        rates = [n.lost / (n.lost + n.used) for a in agents for n in a.snapshot.neighbors]
+        assert min(rates) > 0.1
+        await leave(agents)
+
+    asyncio.run(asyncio.wait_for(run(), 2 * PATIENCE))
 
 
 def test_a_wrong_broker_says_why(tmp_path: Path) -> None:
