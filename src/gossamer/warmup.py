@@ -19,6 +19,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
@@ -132,14 +133,6 @@ def _drawn_networks() -> None:
         _ = Network.named(name).links
 
 
-def _trials_in_single_precision() -> None:
-    _trials_side_by_side(np.float32)
-
-
-def _agents_in_single_precision() -> None:
-    _agents_side_by_side(np.float32)
-
-
 def _exact_errors() -> None:
     from gossamer.engines.exact import exact
     from gossamer.methods import SDA, AnytimeSDA
@@ -205,12 +198,12 @@ def _comparison() -> None:
 
 TASKS: dict[str, Callable[[], None]] = {
     "trials side by side": _trials_side_by_side,
-    "trials side by side (single precision)": _trials_in_single_precision,
+    "trials side by side (single precision)": partial(_trials_side_by_side, np.float32),
     "exact errors": _exact_errors,
     "linear estimation": _linear_estimation,
     "policy evaluation": _policy_evaluation,
     "agents side by side": _agents_side_by_side,
-    "agents side by side (single precision)": _agents_in_single_precision,
+    "agents side by side (single precision)": partial(_agents_side_by_side, np.float32),
     "faults and maximum likelihood": _faults_and_likelihood,
     "networks drawn from counters": _drawn_networks,
     "comparisons": _comparison,
