@@ -43,7 +43,7 @@ def test_network_describes_its_first_rounds():
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["simulate", "mobile:12"], "acceleration='local'"),
+        (["simulate", "mobile:12"], "acceleration='local-heavy-ball'"),
         (["exact", "mobile:12"], "simulate it"),
         (["plan", "mobile:12"], "simulate it"),
         (["simulate", "mobile:12,fast=1"], "mobile takes radius, speed"),

@@ -241,3 +241,14 @@ def test_its_rounds_repeat_from_where_the_momentum_is_full():
     reached = int(np.argmax(LOCAL.coefficients(gs.Network.path(5), 300).momentum == 0.97))
     assert reached == 259
     assert np.all(table.step_mixed[reached:] == table.step_mixed[reached])
+
+
+def test_parameters_set_by_hand_also_count_after_a_loss():
+    """With weights beyond those that average, the default step would diverge in the first rounds and after a loss."""
+    by_hand = gs.AnytimeSDA("local-heavy-ball", step_size=0.15, momentum=0.99, ramp=4.0)
+    assert by_hand.after_loss == gs.AnytimeSDA("local", step_size=0.15 * 1.3 / 1.98, momentum=0.97, ramp=4.0)
+    assert gs.AnytimeSDA("local-heavy-ball", momentum=0.9).after_loss == gs.AnytimeSDA("local", momentum=0.9)
+    assert gs.AnytimeSDA("local-heavy-ball").after_loss == LOCAL
+    first = by_hand.coefficients(gs.methods.UnknownFacts(), 30)
+    assert first.step_size[[0, 19]] == pytest.approx(0.15 * 1.3 / 1.98)
+    assert first.step_size[[20, 29]] == pytest.approx(0.15)

@@ -32,7 +32,7 @@ from gossamer.methods.ledger import ledger_program
 
 FILE = Path(__file__).with_name("protocol-vectors.json")
 SERIALS = {0: 5_000, 1: 1_000, 2: 9_000}
-METHOD = AnytimeSDA("local")
+METHOD = AnytimeSDA("local-heavy-ball")
 
 
 def settings() -> AgentSettings:
@@ -219,7 +219,7 @@ NAMES = {0: "pump", 1: "valve", 2: "tank", 3: "press@2", 4: "mixer@4"}
 
 
 def histories() -> list[dict[str, Any]]:
-    """An agent through changes of the roster and a restart: what it is given in each step, and its state after it."""
+    """Agents through changes of the roster, losses and restarts: what is given in each step, and the state after it."""
 
     def heard(serial: int, echo: int, *values: float, settled: bool = True) -> dict[str, Any]:
         return {"serial": serial, "echo": echo, "settled": settled, "degree": 2, "rows": list(values)}
@@ -276,21 +276,38 @@ def histories() -> list[dict[str, Any]]:
             "hears": {3: heard(93, 0, 4.0, 0.0, 0.0, settled=False), 4: heard(37, 0, 5.0, 0.0, 0.0)},
         },
     ]
-    return [
+    # The step of the heavy ball from the 21st round on, and the careful one after a missed message and a restart.
+    steady: list[dict[str, Any]] = [
         {
-            "me": 1,
-            "weights": [[0, 0.0], [2, 0.25]],
-            "first_serial": 1000,
-            "names": list(map(list, NAMES.items())),
-            "steps": _play(steps),
+            "observation": 3.0,
+            "hears": {2: heard(9000 + t, 999 + t if t else 0, 5.0, 0.0, 0.0, settled=t > 0)},
         }
+        for t in range(23)
     ]
+    steady += [
+        {"observation": 3.0, "hears": {}},
+        {"observation": 3.0, "hears": {2: heard(9024, 1023, 4.0, 0.0, 0.0)}},
+        {"restart": 2_000_000},
+        {"observation": 3.0, "hears": {2: heard(9025, 1024, 4.0, -1.75, -1.75)}},
+        {"observation": 3.0, "hears": {2: heard(9026, 2_000_000, 4.0, -1.75, -1.75)}},
+    ]
+    return [_history({0: 0.0, 2: 0.25}, steps), _history({2: 0.0}, steady)]
 
 
-def _play(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _history(weights: dict[int, float], steps: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "me": 1,
+        "weights": [[j, w] for j, w in weights.items()],
+        "first_serial": 1000,
+        "names": list(map(list, NAMES.items())),
+        "steps": _play(weights, steps),
+    }
+
+
+def _play(weights: dict[int, float], steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The steps, each with the state of agent 1 after it."""
     program = ledger_program(METHOD, UnknownFacts())
-    weights, names, reset = {0: 0.0, 2: 0.25}, NAMES, 0
+    names, reset = NAMES, 0
     ledger, played = Ledger(program, 1, weights, serial=1000, names=NAMES), []
     for step in steps:
         tells = {}

@@ -1,5 +1,5 @@
 // The ledger of docs/protocol.md, for `second_agent.mjs`: no clock, no connections. Vectors are arrays of n numbers.
-const SILENCE = 5, RETURN_RATE = 0.98;
+const SILENCE = 5, FIRST = 20, QUIET = 100, RETURN_RATE = 0.98;
 export const ENDS = 1, HOLDS = 2, STILL = 4, NEW = 0, COMPARED = 1, DROPPED = 2;
 export const zeros = n => new Array(n).fill(0);
 const plus = (a, b, c = 1) => a.map((v, i) => v + c * b[i]);
@@ -17,7 +17,8 @@ export class Ledger {
     this.count();
   }
   edge(weight, begun, x = zeros(this.n), y = zeros(this.n)) {
-    return { x, y, weight, begun, since: this.born, used: 0, standing: NEW, echoed: false, up: true, closing: null };
+    const facts = { since: this.born, used: 0, heard: this.age - 1, careful: 0, standing: NEW, echoed: false, up: true };
+    return { x, y, weight, begun, ...facts, closing: null };
   }
   count() { this.degree = [...this.edges.values()].filter(edge => edge.up).length; }
   get estimate() {
@@ -41,7 +42,9 @@ export class Ledger {
       const edge = this.edges.get(j), theirs = standingOf(m), unheard = this.serial - (m.echo || edge.since);
       if (edge.closing) { edge.used = m.serial; continue; }
       const bothNew = edge.standing === NEW && theirs === NEW && this.serial - edge.since > SILENCE;
-      if (edge.standing === DROPPED || theirs === DROPPED || bothNew) edge.begun = this.age;
+      const begins = edge.standing === DROPPED || theirs === DROPPED || bothNew;
+      if (begins) edge.begun = this.age;
+      if (begins || unheard > 1 || edge.heard < this.age - 1) edge.careful = this.age + QUIET;
       if (m.echo >= edge.since) edge.echoed = true;
       if (m.echo >= edge.since && edge.standing === DROPPED) edge.standing = COMPARED;
       const mine = edge.standing, alone = mine !== DROPPED && !edge.echoed && unheard > SILENCE;
@@ -49,12 +52,13 @@ export class Ledger {
       else if (alone || theirs > mine || (theirs === mine && j < this.me)) this.adopt(edge, m);
       if (mine !== DROPPED && theirs !== DROPPED && unheard >= 0 && unheard <= SILENCE) {
         const w = edge.weight || 1 / (1 + Math.max(this.degree, m.degree)), t = this.age - edge.begun;
-        const moved = plus(edge.x, plus(this.message, m.rows[0], -1), -0.65 * w);
-        edge.x = plus(moved, plus(moved, edge.y, -1), Math.min(t / (t + 8), 0.97));
-        edge.y = moved;
+        const careful = t < FIRST || this.age < edge.careful, [step, limit] = careful ? [0.65, 0.97] : [0.95, 0.96];
+        const moved = plus(edge.x, plus(this.message, m.rows[0], -1), -step * w);
+        const later = plus(moved, plus(moved, edge.y, -1), Math.min(t / (t + 8), limit));
+        Object.assign(edge, { x: later, y: careful ? moved : edge.x });
       }
       const standing = mine === DROPPED && theirs !== DROPPED ? DROPPED : COMPARED;
-      Object.assign(edge, { standing, up: true, used: m.serial });
+      Object.assign(edge, { standing, up: true, used: m.serial, heard: this.age });
     }
     for (const edge of this.edges.values()) if (edge.closing?.over) Object.assign(edge, { closing: null, up: true });
     this.returning = this.returning.map(v => RETURN_RATE * v);

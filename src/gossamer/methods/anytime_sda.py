@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from gossamer.methods.acceleration import (
     tunable_acceleration,
 )
 from gossamer.methods.method import Method, Register, Tunable
-from gossamer.methods.momentum_rules import FIRST_ROUNDS, RULES, MomentumRule
+from gossamer.methods.momentum_rules import FIRST_ROUNDS, LOCAL_LIMIT, RULES, MomentumRule
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class AnytimeSDA(Method):
         if self.acceleration not in RULES and self.ramp is not None:
             raise InvalidInput(
                 f"the momentum of acceleration={self.acceleration!r} does not rise; leave ramp out, or use "
-                "acceleration='local'"
+                "acceleration='local-heavy-ball'"
             )
         check_acceleration(self.step_size, self.momentum)
         if self.ramp is not None:
@@ -153,8 +153,19 @@ class AnytimeSDA(Method):
 
     @property
     def after_loss(self) -> AnytimeSDA | None:
-        """The local form, whose update tolerates loss, for the edges of the local heavy ball."""
-        return AnytimeSDA("local") if self.acceleration == "local-heavy-ball" else None
+        """The local form, whose update tolerates loss, for the edges of the local heavy ball.
+
+        Parameters set by hand count for it as well: the step size by what is safe for each of the two, and a momentum
+        only if it is below the local form's own limit, because a larger one diverges under heavy loss.
+        """
+        if self.acceleration != "local-heavy-ball":
+            return None
+        safe = AnytimeSDA("local", ramp=self.ramp)
+        if self.step_size is not None:
+            safe = replace(safe, step_size=self.step_size * safe.largest_step / self.largest_step)
+        if self.momentum is not None:
+            safe = replace(safe, momentum=min(self.momentum, LOCAL_LIMIT))
+        return safe
 
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         smoothing = {"smoothing": Tunable(max(self.window(network), 1.0))}

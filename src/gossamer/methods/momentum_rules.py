@@ -25,6 +25,9 @@ FIRST_ROUNDS = 20
 all messages for a while before it relies on them. Without these rounds, answers overshoot at the start if
 messages are lost (docs/decisions/local-form.md)."""
 
+LOCAL_LIMIT = 0.97
+"""Limit of the local form's momentum, which gives full speed on networks with sqrt(k) up to about 2/(1 - 0.97)."""
+
 
 class MomentumRule(NamedTuple):
     """The numbers of a rule.
@@ -58,9 +61,9 @@ def local(network: SpectralFacts) -> MomentumRule:
     """The rule without a spectrum, for networks that lose messages.
 
     With a momentum near 1 Nesterov's update is stable while eta lambda < 4/3, so 1.3/lambda_bound is nearly the largest
-    safe step. The limit 0.97 gives full speed on networks with sqrt(k) up to about 2/(1 - 0.97).
+    safe step.
     """
-    return MomentumRule(1.3 / network.lambda_bound, 0.97, 8.0, 2.0, growth=0.5, carry=1.0)
+    return MomentumRule(1.3 / network.lambda_bound, LOCAL_LIMIT, 8.0, 2.0, growth=0.5, carry=1.0)
 
 
 def local_heavy_ball(network: SpectralFacts) -> MomentumRule:

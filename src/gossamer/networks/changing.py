@@ -37,8 +37,8 @@ from gossamer.networks.network import Network, NetworkLike
 def _no_spectrum(name: str) -> Unsupported:
     return Unsupported(
         f"the method asks for the network's {name}, which a changing network does not have, since every round has "
-        "another spectrum; use a method that needs none, such as AnytimeSDA(acceleration='local') or DSG, or set all "
-        "parameters of the method by hand"
+        "another spectrum; use a method that needs none, such as AnytimeSDA(acceleration='local-heavy-ball') or DSG, "
+        "or set all parameters of the method by hand"
     )
 
 
@@ -67,7 +67,7 @@ class ChangingNetwork:
     >>> net.edges_at(0).shape[1]
     2
     >>> obs = gs.Gaussian(np.zeros(60))
-    >>> gs.simulate(gs.AnytimeSDA("local"), net, obs, rounds=300, trials=20).mse < 0.001
+    >>> gs.simulate(gs.AnytimeSDA("local-heavy-ball"), net, obs, rounds=300, trials=20).mse < 0.001
     True
     """
 

@@ -337,7 +337,9 @@ def test_a_fleet_with_tuned_parameters_says_what_to_change(tmp_path: Path) -> No
     path = Fleet.create(Network.path(4), method=AnytimeSDA()).write(tmp_path)
     weights = [edge.weight for edge in Fleet.read(path).edges]
     before = path.read_text()
-    with pytest.raises(InvalidInput, match=r"method\.step_size must be at most .* acceleration = \"local\""):
+    with pytest.raises(
+        InvalidInput, match=r"method\.step_size must be at most .* acceleration = \"local-heavy-ball\""
+    ):
         publish(path, link(draft(path), "0", "2"))
     assert path.read_text() == before
     change(path, lambda f: replace(f, "0"))

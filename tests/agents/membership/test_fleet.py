@@ -101,7 +101,7 @@ def test_by_default_nothing_needs_the_spectrum(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(np.linalg, "eigvalsh", refuse)
     path = Fleet.create(network).write(tmp_path)
     found = tomllib.loads(path.read_text())
-    assert found["method"] == {"name": "anytime-sda", "acceleration": "local", "gain": 0.0}
+    assert found["method"] == {"name": "anytime-sda", "acceleration": "local-heavy-ball", "gain": 0.0}
     assert found["edges"] == network.edges.tolist()
     settings = Fleet.read(path).settings(4, tmp_path)
     assert settings.facts == UnknownFacts()
@@ -224,7 +224,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         (
             "[0, 1, 0.25]",
             "[0, 1, 25.0]",
-            r"method\.step_size must be at most 1/lambda_max = .*acceleration = \"local\"",
+            r"method\.step_size must be at most 1/lambda_max = .*acceleration = \"local-heavy-ball\"",
         ),
         ("edges = [", "edges = [[", "must be a valid TOML file: "),
         ("rounds_ahead = ", "rounds_ahed = ", r"wire: there is no field 'rounds_ahed'"),

@@ -303,7 +303,9 @@ def test_instants_without_a_path_are_fine_and_a_union_in_parts_is_reported():
 
 @pytest.mark.parametrize("method", ["anytime-sda", "sda", "ssda", gs.AnytimeSDA("chebyshev")])
 def test_methods_that_need_a_spectrum_say_so(method):
-    with pytest.raises(Unsupported, match=r"every round has another spectrum.*acceleration='local'"):
+    with pytest.raises(
+        Unsupported, match=r"every round has another spectrum.*acceleration='local-heavy-ball'"
+    ):
         gs.simulate(method, CHANGING["mobile"], gaussian(12), 30, 2)
 
 

@@ -43,8 +43,8 @@ ENDS = ("fail", "restart", "stop")
 
 
 class MethodTable(FileTable, frozen=True, kw_only=True):
-    """The method and its parameters, in one table. All agents must use the same ones. The local form of Anytime SDA
-    needs no parameters for any edges; with other methods, parameters that are left out come from the spectrum of
+    """The method and its parameters, in one table. All agents must use the same ones. The local forms of Anytime
+    SDA need no parameters for any edges; with other methods, parameters that are left out come from the spectrum of
     all edges.
     """
 

@@ -20,11 +20,12 @@ else:
 _COLUMNS = 118
 
 _PARAMETERS = {
-    "acceleration": '"local" needs no spectrum and tolerates heavy message loss; "nesterov" is for fixed networks.',
+    "acceleration": '"local-heavy-ball" needs no spectrum and tolerates heavy message loss; "local" always takes its '
+    'step after a loss; "nesterov" is for fixed networks.',
     "step_size": "eta, at most 1/lambda_max (lambda_max is the largest eigenvalue of the gossip matrix); local: "
-    "1.3/lambda_max.",
+    "1.3/lambda_max; local-heavy-ball: 1.98/lambda_max.",
     "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number; 0 disables acceleration. Local: the limit "
-    "of the momentum; long chains need more than 0.97, heavy message loss needs less.",
+    "of the momentum; long chains need more than the default.",
     "ramp": "Local: rounds until the momentum is one half.",
     "smoothing": "w: observations are smoothed over this many rounds before they are sent to neighbors. Local: over "
     "w sqrt(t) rounds after t rounds.",

@@ -87,9 +87,10 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Make a fleet on `network`; by default all its agents are on this machine.
 
         They simulate a sensor unless `sources` are given, or read rows from standard input to learn a model. An agent
-        with an empty endpoint cannot be reached: it connects to its neighbors. The default `method` is the local form
-        of Anytime SDA, which needs no spectrum; the file of a custom method is looked up in `directory`. `parts` are
-        tables of fleet.toml (observations, statistics, ...) as dictionaries of the fields that are not the defaults.
+        with an empty endpoint cannot be reached: it connects to its neighbors. The default `method` is the local heavy
+        ball of Anytime SDA, which needs no spectrum; the file of a custom method is looked up in `directory`. `parts`
+        are tables of fleet.toml (observations, statistics, ...) as dictionaries of the fields that are not the
+        defaults.
         """
         parts = {name: table_of(name, part, cls) for name, part in parts.items()}
         n = network.agents
@@ -99,7 +100,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
             learns = getattr(parts.get("model"), "family", "") or getattr(parts.get("values"), "features", "")
             sources = ["-"] * n if learns else simulated_sources(n)
         if not isinstance(method, MethodTable):
-            method = method_table(method or AnytimeSDA("local"), network)
+            method = method_table(method or AnytimeSDA("local-heavy-ball"), network)
         weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]
         made = cls(
             fleet=fleet,
@@ -191,7 +192,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     "(reachable = false); link both to an agent that can be, or give [transport] a broker"
                 )
         known = load or not is_file(self.method)
-        method = self.deployed(directory) if known else AnytimeSDA("local")
+        method = self.deployed(directory) if known else AnytimeSDA("local-heavy-ball")
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
             self._check_addresses(k, agent)
@@ -238,7 +239,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 required=f"at most {most:g}/lambda_max = {most / self.facts.lambda_max:.6g} for these edges, or "
                 "the fleet diverges",
                 got=f"{step_size:.6g}",
-                hint='leave it out, or use acceleration = "local", which needs none',
+                hint='leave it out, or use acceleration = "local-heavy-ball", which needs none',
             )
 
     def deployed(self, directory: Path | None = None) -> Method:

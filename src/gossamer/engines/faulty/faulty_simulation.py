@@ -70,7 +70,7 @@ def simulate_faulty(
     if isinstance(network, ChangingNetwork) and rule == "ledger" and groups[0][0].flow < 0:
         raise Unsupported(
             f"{method.name} cannot run on a changing network: its messages read several registers of an edge, so "
-            "that momentum and flow cannot be separated; use anytime-sda with acceleration='local'"
+            "that momentum and flow cannot be separated; use anytime-sda with acceleration='local-heavy-ball'"
         )
     scene = Scene(network, observations, faults, silence if rule == "ledger" else None, return_rate)
     run = FaultyRun(scene, method, groups, distinct, wanted)
