@@ -75,9 +75,12 @@ docs: setup
 	rm -rf docs/_build docs/_generated docs/auto_gallery docs/reference/api
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -n -j 2 docs docs/_build/html
 
+# What fails next to three other tests is repeated once, alone: fleets and browsers share the cores. The first failure stays
+# in the output, as a thing to find out; a failure that repeats is final.
 test:
 	$(MAKE) -j 3 lint docs chromium mosquitto prometheus
-	$(PYTEST)
+	$(PYTEST) || { echo "repeating what failed, one test at a time"; \
+	  $(PYTEST) -n 0 --last-failed --last-failed-no-failures none; }
 
 # The dashboard is tested in a real browser; without one those tests are skipped, and say so.
 chromium:
