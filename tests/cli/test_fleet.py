@@ -20,12 +20,14 @@ from tests.support import SUPPORT
 from tests.support.commands import invoke
 from tests.support.fleet_commands import make, running
 from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
 from tests.support.waiting import until
 
 from gossamer.agents.config.tables import Member, RoundsTable
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.status import AgentStatus, read_status
+from gossamer.agents.host.status import AgentStatus, read_status, status_line
 from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import FromIterable
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA
@@ -384,6 +386,15 @@ def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) 
         ("agent1", "unknown"),
     ]
     assert "Connection refused" in rows[0]["problem"]
+
+
+def test_a_status_that_names_another_agent_is_shown_as_that_of_its_own(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    line = status_line(some_snapshot(), "agent1", FromIterable(1, []))
+    (tmp_path / "status").mkdir()
+    (tmp_path / "status" / "agent0.json").write_text(json.dumps(line | {"agent": 1, "at": time.time()}))
+    rows = json.loads(invoke("fleet", "status", path, "--json").output)
+    assert sorted((row["agent"], row["name"]) for row in rows) == [(0, "agent0"), (1, "agent1")]
 
 
 def test_a_fleet_of_which_nothing_is_seen_is_not_well(tmp_path: Path) -> None:

@@ -57,5 +57,5 @@ def status(
 
 
 def _row(agent: AgentStatus) -> dict[str, object]:
-    known = {"agent": agent.member.id, "name": agent.member.name, **agent.details}
-    return {**known, "problem": agent.problem, "state": agent.state}
+    known = {"agent": agent.member.id, "name": agent.member.name}
+    return {**known, **agent.details, **known, "problem": agent.problem, "state": agent.state}
