@@ -1,9 +1,13 @@
 """How large flows must be when agents are dead: the table of docs/security.md.
 
 python -m benchmarks.flow_bounds NETWORK [SETS]
+python -m benchmarks.flow_bounds unlinked AGENTS
 
 For every edge, B is the largest potential flow that values in a box of width 1 can cause while all agents are up. With
 k agents dead, the others have other degrees, and so weights, and their flow takes other edges.
+
+`unlinked` is about bounds by cuts, W a b/(a + b) for an edge between a and b agents. An edge of a cycle is unlinked
+while data need its largest flow, which it keeps; then the data turn around, and the edges of the path make up for it.
 """
 
 from __future__ import annotations
@@ -51,5 +55,17 @@ def main(name: str, sets: int = 300) -> None:
     )
 
 
+def unlinked(agents: int) -> None:
+    kept = largest_flows(Network.cycle(agents).edges, agents)[0]
+    for name, above in (("first", 1), ("middle", agents // 2)):
+        cut = (
+            above * (agents - above) / agents
+        )  # what data of one extreme above the edge and the other below it need
+        print(f"{name} edge: {cut + kept:.2f} W; bound by its cut {cut:.2f} W, N W/4 = {agents / 4:g} W")
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    if sys.argv[1] == "unlinked":
+        unlinked(int(sys.argv[2]))
+    else:
+        main(sys.argv[1], *map(int, sys.argv[2:]))
