@@ -1,8 +1,7 @@
 """Compile ahead of time, on all cores, the functions that Numba would otherwise compile during the first runs.
 
 Compiled code is kept on disk next to the sources, so this is needed once after installing and after an edit. Each of
-the
-`TASKS` is a small run through the public functions that shows the compiler the types of real runs. They are grouped
+the `TASKS` is a small run through the public functions that shows the compiler the types of real runs. They are grouped
 by the compiled code that they need, so that no two processes compile the same function.
 
 A stamp next to the compiled code records the sources, versions and processor that it was made for; if it still matches,
