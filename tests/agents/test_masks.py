@@ -15,6 +15,7 @@ from tests.support.memory_fleet import in_memory, member
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until, until_true
 
+from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings, Limits
 from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.membership.fleet import Fleet
@@ -153,11 +154,44 @@ def test_whole_agents_with_every_statistic_and_a_store(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
+def test_a_linear_model_from_masked_covariances_is_that_of_all_rows() -> None:
+    """Averaged covariances of covariates and label are a regression, whose sums do not depend on an estimate."""
+    generator = np.random.default_rng(1)
+    x = generator.normal(3.0, 1.0, (12, 30, 2))
+    rows = np.concatenate(
+        [x, x @ [[1.5], [-0.7]] + 2.0 + generator.standard_normal((12, 30, 1))], axis=2
+    )  # of 12 agents
+    layout = Layout(3, variance=True, covariance=True)
+    pairs = [rows[:, :, a] * rows[:, :, b] for a, b in ((0, 1), (0, 2), (1, 2))]
+    means = [np.mean(part, axis=1) for part in (rows, rows**2, np.stack(pairs, axis=2))]
+    told = np.column_stack([np.ones(12), *means])
+
+    def slopes(mask: float) -> np.ndarray:
+        fleet = Lockstep(GRID, told, method=AnytimeSDA("local"), layout=layout, mask=mask)
+        fleet.run(400)
+        matrices = [layout.read(desk.ledger.estimate).covariance for desk in fleet.desks.values()]
+        return np.array([np.linalg.solve(matrix[:2, :2], matrix[:2, 2]) for matrix in matrices])
+
+    flat = rows.reshape(-1, 3)
+    fitted = np.linalg.lstsq(np.column_stack([flat[:, :2], np.ones(360)]), flat[:, 2], rcond=None)[0]
+    masked_slopes = slopes(100.0)
+    np.testing.assert_allclose(masked_slopes, np.tile(fitted[:2], (12, 1)), rtol=1e-9)
+    np.testing.assert_allclose(masked_slopes, slopes(0.0), rtol=1e-9)
+
+
 def test_settings_that_cannot_be_masked_are_refused() -> None:
     with pytest.raises(
         InvalidInput, match="the extremes of a fleet are observations of a member; leave out mask or ext"
     ):
         AgentSettings(0, (), method=AnytimeSDA("local"), mask=1.0, extremes=True)
+    with pytest.raises(
+        InvalidInput,
+        match="the sums of a model change with its estimate, and the changes would reveal the ro",
+    ):
+        AgentSettings(
+            0, (), method=AnytimeSDA("local"), mask=1.0, dimension=2, model=FleetModel("logistic", ("x",))
+        )
     with pytest.raises(
         InvalidInput, match=r"mask must be one number, or one for each of the 1 component\(s\), got 2 num"
     ):

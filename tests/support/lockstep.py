@@ -191,7 +191,7 @@ class Lockstep:
         self.network, self.means, self.death = network, np.asarray(means, dtype=float), death
         self.program = _program(method or AnytimeSDA(), network)
         self.layout = layout or Layout(1, replicates=replicates, range=(range,) if range else ())
-        self.seed, self.masks = seed, self.layout.masks((mask,)) if mask else None
+        self.seed, self.masks = seed, self.layout.masks((mask,) * self.layout.dimension) if mask else None
         self.bounds = Bounds.of(self.layout, self.program, network.agents, self.masks)
         self.limits = Limits(rounds_ahead=10**6)
         self.random, self.loss = np.random.default_rng(seed), loss

@@ -101,7 +101,7 @@ def check_privacy(settings: AgentSettings) -> None:
         why = (
             "the extremes of a fleet are observations of a member"
             if settings.extremes
-            else "no sum of it is masked"
+            else "the sums of a model change with its estimate, and the changes would reveal the rows"
         )
         raise InvalidInput(
             f"hides averages of observations, but {why}; leave out mask or {what}", parameter="mask"
