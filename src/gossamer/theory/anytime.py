@@ -169,7 +169,7 @@ def anytime_error(
     (0.0035553, 0.0035553)
     """
     network = check_match(network, observations)
-    shared, spectrum = _Filter.of(network, smoothing), _spectrum(network, "the closed form")
+    shared, spectrum = _Filter.of(network, smoothing), _spectrum(network)
     if moves(observations):
         raise Unsupported(
             "the closed form needs means that do not move; use gs.exact, or gs.theory.tracking_error for drifting means"
@@ -333,7 +333,7 @@ def tracking_error(
     0.073671
     """
     network = check_match(network, observations)
-    shared, spectrum = _Filter.of(network, smoothing), _spectrum(network, "the closed form")
+    shared, spectrum = _Filter.of(network, smoothing), _spectrum(network)
     if observations.moving:
         raise Unsupported("the closed form needs means that stay or drift linearly; use gs.exact")
     alpha = checks.number("gain", gain, least=1e-9, most=1)
@@ -359,9 +359,10 @@ def _of_modes(spectrum: Spectrum, vectors: Floats) -> Floats:
     return np.asarray((np.abs(spectrum.analyze(vectors)) ** 2).sum(axis=1))
 
 
-def _spectrum(network: Network, what: str) -> Spectrum:
+def _spectrum(network: Network) -> Spectrum:
     if network.spectrum is None:
         raise Unsupported(
-            f"{what} needs every eigenvalue of the network, and this one is too large to decompose; use gs.exact"
+            "the closed form needs every eigenvalue of the network, and this one is too large to decompose; "
+            "use gs.exact"
         )
     return network.spectrum

@@ -123,12 +123,12 @@ def tail(path: Path, size: int = 1 << 14) -> list[str]:
     return lines[1:] if start else lines
 
 
-def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
+def set_up(agent: str, file: Path | None = None) -> None:
     """Send this process's logs and warnings as JSON lines to standard error, or to a file that replaces it."""
     handler = logging.StreamHandler(Outlet(2, strict=False)) if file is None else LogFile(file, standard=2)
     handler.setFormatter(JsonFormatter(agent))
     handler.addFilter(RepeatFilter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(True)
 
 

@@ -152,7 +152,7 @@ def endpoint_of(text: str) -> str:
     return "" if text == "-" else with_port(text)
 
 
-def with_port(address: str, port: int = PORT) -> str:
+def with_port(address: str) -> str:
     """Return host:port, with the default port if none is given."""
     bare = address.endswith("]") if address.startswith("[") else ":" not in address
-    return f"{address}:{port}" if bare else address
+    return f"{address}:{PORT}" if bare else address
