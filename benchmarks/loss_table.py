@@ -20,7 +20,7 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.engines.faulty import simulate_faulty
-from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Restart
+from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Quiet, Restart
 
 ROUNDS = 2976
 GRAPHS = {
@@ -54,37 +54,49 @@ EVENTS = {
 }
 
 
-def center(observations: gs.Observations, faults: Faults, trials: int, seed: int) -> np.ndarray:
+def center(
+    observations: gs.Observations, faults: Faults, trials: int, seed: int, last: int = ROUNDS
+) -> np.ndarray:
     """(trials,) the average, over the agents alive at the end, of the mean of each one's own observations."""
     total, count = np.zeros((observations.agents, trials)), np.zeros(observations.agents)
-    for start in range(0, ROUNDS, 248):
-        rounds = range(start, min(start + 248, ROUNDS))
+    for start in range(0, last, 248):
+        rounds = range(start, min(start + 248, last))
         there = np.array([faults.alive_agents(observations.agents, t) for t in rounds])
         samples = observations.sample(seed, rounds, range(trials))[:, :, 0]
         total += np.einsum("ti,tib->ib", there, samples)
         count += there.sum(axis=0)
-    alive = faults.alive_agents(observations.agents, ROUNDS - 1)
+    alive = faults.alive_agents(observations.agents, last - 1)
     return (total[alive] / count[alive, None]).mean(axis=0)
 
 
 class Bench:
     def __init__(self, draws: int, trials: int) -> None:
         self.draws, self.trials = draws, trials
-        self._centers: dict[tuple[int, Faults], np.ndarray] = {}
+        self._centers: dict[tuple[int, int, Faults], np.ndarray] = {}
+        self.sent = 1.0  # the share of messages that the agents of the latest runs sent
 
-    def share(self, network: gs.Network, faults: Faults, **options: object) -> tuple[float, float]:
+    def share(
+        self,
+        network: gs.Network,
+        faults: Faults,
+        rounds: int = ROUNDS,
+        method: gs.Method | None = None,
+        **options: object,
+    ) -> tuple[float, float]:
         """The network's share of the error in units of sigma^2/T, and its standard error over the draws."""
         shares = []
         for draw in range(self.draws):
             observations = gs.Gaussian(np.random.default_rng(draw).uniform(0, 10, network.agents), 1.0)
             result = simulate_faulty(
-                gs.AnytimeSDA(), network, observations, ROUNDS, self.trials, draw, faults, **options
+                method or gs.AnytimeSDA(), network, observations, rounds, self.trials, draw, faults, **options
             )
             people = Faults(*(item for item in faults.items if isinstance(item, Crash | Restart | Join)))
-            if (draw, people) not in self._centers:
-                self._centers[draw, people] = center(observations, people, self.trials, draw)
-            gaps = result.estimates[:, result.alive, 0] - self._centers[draw, people][:, None]
-            shares.append(ROUNDS * (gaps**2).sum(axis=1).mean())
+            key = draw, rounds, people
+            if key not in self._centers:
+                self._centers[key] = center(observations, people, self.trials, draw, rounds)
+            gaps = result.estimates[:, result.alive, 0] - self._centers[key][:, None]
+            shares.append(rounds * (gaps**2).sum(axis=1).mean())
+            self.sent = result.messages / (2 * len(network.edges) * rounds)
         print(f"{network.name} {faults.items}: {np.mean(shares):.4g}", file=sys.stderr, flush=True)
         return float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(self.draws))
 
@@ -145,6 +157,24 @@ class Bench:
                 rows.append((name, f"{loss:.0%}", *cells))
         return markdown(["", "lost", "at once", "0.9", "0.95", "0.98", "0.99"], rows)
 
+    def quiet(self) -> str:
+        """The share with and without silence of agents that have no news, and the messages that these sent."""
+        method, rows = gs.AnytimeSDA("local-heavy-ball"), []
+        for name, network in GRAPHS.items():
+            row: list[object] = [name]
+            for rounds in (1000, ROUNDS):
+                row.append(self.share(network, Faults(), rounds, method))
+                row += [self.share(network, Faults(Quiet()), rounds, method), f"{self.sent:.0%}"]
+            for faults in (Faults(Loss(0.3)), Faults(Loss(0.3), Quiet())):
+                row.append(self.share(network, faults, ROUNDS, method))
+            rows.append((*row, f"{self.sent:.0%}"))
+        at = [
+            f"{what}T = {t}"
+            for t in ("1000", f"{ROUNDS}", f"{ROUNDS}, 30% lost")
+            for what in ("", "quiet, ", "sent, ")
+        ]
+        return markdown(["", *at], rows)
+
     def naive(self) -> str:
         """Root mean square error per agent, with the ledger and without."""
         observations = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 100), 1.0)
@@ -191,7 +221,9 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=12, help="draws of the means")
     parser.add_argument("--trials", type=int, default=32, help="trials for each draw")
     parser.add_argument(
-        "--only", choices=["loss", "events", "outages", "naive", "patience"], help="one of the tables"
+        "--only",
+        choices=["loss", "events", "quiet", "outages", "naive", "patience"],
+        help="one of the tables",
     )
     parser.add_argument("--write", type=Path, help="a document whose marked tables are replaced")
     options = parser.parse_args()
@@ -200,6 +232,7 @@ def main() -> None:
     tables = {
         "loss": bench.loss,
         "events": Bench(max(2, options.draws // 2), options.trials).events,
+        "quiet": Bench(max(2, options.draws // 3), options.trials // 2).quiet,
         "outages": bench.outages,
         "naive": bench.naive,
         "patience": Bench(max(2, options.draws // 3), options.trials).patience,

@@ -1,5 +1,6 @@
 """Rounds per second of agents in one process, by direct TLS connections, through an MQTT broker and
-through a Zenoh router.
+through a Zenoh router; and processor time, which a loaded machine does not change much: of the process of the
+agents per agent and round, and of the broker or router per message.
 
 python -m benchmarks.relay [AGENTS ...]
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
@@ -22,19 +24,33 @@ import gossamer as gs
 SECONDS = 5.0
 
 
-async def rounds_per_second(settings: list[gs.AgentSettings]) -> float:
+def processor_seconds(process: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(settings: list[gs.AgentSettings], broker: int | None = None) -> dict[str, float]:
+    """Rounds per second, milliseconds per agent and round, and microseconds of the process `broker` per message."""
     agents = [gs.Agent(s, source=[float(s.id)]) for s in settings]
     for agent in agents:
         await agent.__aenter__()
     while any(n.state != "alive" for agent in agents for n in agent.snapshot.neighbors):
         await asyncio.sleep(0.05)
     before, started = [agent.snapshot.age for agent in agents], time.monotonic()
+    sent, used = sum(agent._conversation.sent for agent in agents), time.process_time()
+    carried = processor_seconds(broker) if broker else 0.0
     await asyncio.sleep(SECONDS)
-    seconds = time.monotonic() - started
+    seconds, used = time.monotonic() - started, time.process_time() - used
     rounds = [agent.snapshot.age - age for agent, age in zip(agents, before, strict=True)]
+    sent = sum(agent._conversation.sent for agent in agents) - sent
+    carried = processor_seconds(broker) - carried if broker else 0.0
     for agent in agents:
         await agent.__aexit__(None, None, None)
-    return sum(rounds) / len(rounds) / seconds
+    result = {"rounds/s": sum(rounds) / len(rounds) / seconds, "ms per round": 1e3 * used / sum(rounds)}
+    if broker:
+        result["broker us per message"] = 1e6 * carried / sent
+    return {name: round(value, 3) for name, value in result.items()}
 
 
 def main(*sizes: int) -> None:
@@ -43,18 +59,16 @@ def main(*sizes: int) -> None:
             certificates = make_certificates(Path(folder) / "ca", n)
             network = gs.Network.path(2) if n == 2 else gs.Network.cycle(n)
             direct = fleet(network, certificates=certificates, timeout=2.0)
-            rates = {"direct": asyncio.run(rounds_per_second(direct))}
+            found = {"direct": asyncio.run(measure(direct))}
             for middle in (Mosquitto, ZenohRouter):
                 broker = middle(Path(folder))
                 try:
                     relayed = hidden(direct, range(n), broker.address("bench"))
-                    rates[middle.__name__] = asyncio.run(rounds_per_second(relayed))
+                    assert broker._process is not None
+                    found[middle.__name__] = asyncio.run(measure(relayed, broker._process.pid))
                 finally:
                     broker.stop()
-            print(
-                json.dumps({"agents": n, **{name: round(rate, 1) for name, rate in rates.items()}}),
-                flush=True,
-            )
+            print(json.dumps({"agents": n, **found}), flush=True)
 
 
 if __name__ == "__main__":

@@ -33,11 +33,11 @@ from gossamer.faults.kinds import Delay as Delay
 from gossamer.faults.kinds import Join as Join
 from gossamer.faults.kinds import Loss as Loss
 from gossamer.faults.kinds import Partition as Partition
-from gossamer.faults.kinds import Quiet as Quiet
 from gossamer.faults.kinds import Restart as Restart
 from gossamer.faults.kinds import from_json as from_json
 from gossamer.faults.kinds import in_order as in_order
 from gossamer.faults.kinds import parse as parse
+from gossamer.faults.quiet import Quiet as Quiet
 
 __all__ = [
     "BoundFaults",

@@ -16,7 +16,8 @@ from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.faults.bound import BoundFaults
 from gossamer.faults.fault import AgentFault, Fault, LinkFault, faults_table
-from gossamer.faults.kinds import KINDS, Crash, Join, Partition, Quiet
+from gossamer.faults.kinds import KINDS, Crash, Join, Partition
+from gossamer.faults.quiet import Quiet
 from gossamer.numerics import counters
 
 FaultsLike = Union["Faults", Fault, Iterable[Fault], None]

@@ -1,7 +1,6 @@
 """The kinds of faults, each of which defines its text, its JSON and its meaning: what is lost, late or down.
 
-A new kind is one class here and one line in `KINDS`; the command line, the playground, copied code and fleets use the
-class.
+A new kind is one class here and one line in `KINDS`; the command line, the playground and fleets use the class.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from gossamer import checks
 from gossamer.arrays import Booleans, Integers
 from gossamer.errors import InvalidInput
 from gossamer.faults.fault import AgentFault, Fault, LinkFault, whole_numbers
+from gossamer.faults.quiet import Quiet
 from gossamer.methods.ledger import SILENCE
 
 
@@ -418,44 +418,6 @@ class Partition(Fault):
                 "Partition cuts no edge of the network, since all agents are in one group; leave some agents out of "
                 "it, or name several groups"
             )
-
-
-@dataclass(frozen=True, repr=False)
-class Quiet(Fault):
-    """Agents without news stay silent; to the ledger, a message that is not sent is one that is lost.
-
-    An agent is silent in a round if its message differs from the last one that it sent, and from the last one that it
-    heard of each neighbor, by less than `fraction` of the standard error of a center that holds all observations. All
-    agents speak in one round of every `silence` (A of the ledger's rules, 5), so that edges keep moving.
-
-    Parameters
-    ----------
-    fraction : float
-        Fraction of that standard error, for example 0.1.
-
-    Examples
-    --------
-    >>> net, obs = gs.Network.complete(6), gs.Gaussian(np.arange(6.0))
-    >>> run = gs.simulate("anytime-sda", net, obs, 1000, 20, faults=gs.faults.Quiet())
-    >>> run.over_limit < 1.1, run.messages < 0.8 * 1000 * 30
-    (True, True)
-    """
-
-    fraction: float = 0.1
-
-    kind: ClassVar[str] = "quiet"
-    form: ClassVar[str] = "FRACTION, for example 0.1"
-
-    def __post_init__(self) -> None:
-        checks.number("fraction", self.fraction, above=0)
-
-    @classmethod
-    def parse(cls, text: str, names: Sequence[Hashable] = ()) -> Self:
-        return cls(*cls._numbers(text, 1))
-
-    @property
-    def text(self) -> str:
-        return _short(self.fraction)
 
 
 KINDS: dict[str, type[Fault]] = {
