@@ -108,6 +108,7 @@ class AnytimeSDA(Method):
     ramp: float | None = None
 
     name: ClassVar[str] = "anytime-sda"
+    anytime = True
 
     class State(NamedTuple):
         mean: Register  #: running mean of the agent's own observations
@@ -142,10 +143,6 @@ class AnytimeSDA(Method):
             checks.number("smoothing", self.smoothing, least=0)
         if self.gain is not None:
             checks.number("gain", self.gain, above=0, most=1)
-
-    @property
-    def anytime(self) -> bool:
-        return True
 
     @property
     def bears_loss(self) -> bool:
