@@ -18,6 +18,7 @@ from gossamer.paper.figures import (
     figure_10_discounts,
     figure_11_changing,
     figure_12_learning,
+    figure_13_values,
 )
 from gossamer.paper.pipeline.figure import Figure
 
@@ -34,4 +35,5 @@ FIGURES: tuple[Figure, ...] = (
     figure_10_discounts.FIGURE,
     figure_11_changing.FIGURE,
     figure_12_learning.FIGURE,
+    figure_13_values.FIGURE,
 )
