@@ -1,18 +1,23 @@
 """A fleet of 12 processes with masks, under loss, a kill and a join, and an attack on the wire of a curious member.
 
     python -m benchmarks.masked_fleet --runs 3
+    python -m benchmarks.masked_fleet --cost
 
 Eleven members are processes with TLS and stores; the twelfth, agent 5, runs here and records every message that it is
 sent. 30% of all messages are lost. Agent 11 joins late, agent 2 is killed with SIGKILL and started again. Printed are
 the errors of all averages, and the attack: what is left of the first value of each neighbor after the mask that agent 5
 knows, minus the neighbor's level, in units of the standard deviation that the theorem predicts. If the masks hide as
 much as it says, these are standard normal numbers.
+
+With --cost it prints the processor time of a round with masks and without, by turns: of agents in lockstep, without a
+network, and of processes with TLS and stores, where fleets with masks and without run at the same time.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -22,8 +27,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from tests.support.lockstep import Lockstep
 
 import gossamer as gs
+from benchmarks.agents import spent
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import Limits
 from gossamer.agents.fleet.local import LocalFleet
@@ -156,12 +164,68 @@ def attack(wire: list[tuple[int, bytes]], reader: Codec, known: dict[int, float]
     ]
 
 
+def lockstep_cost(repeats: int = 21, rounds: int = 200) -> None:
+    """Print the time of a round of agents that run in one thread."""
+    fleets = [Lockstep(NETWORK, LEVELS, method=gs.AnytimeSDA("local"), mask=mask) for mask in (0.0, SCALE)]
+    times = np.empty((repeats, 2))
+    for repeat in range(-1, repeats):  # the first one is not counted
+        for k, fleet in enumerate(fleets):
+            began = time.process_time()
+            fleet.run(rounds)
+            times[repeat, k] = (time.process_time() - began) / (rounds * NETWORK.agents)
+    print_cost("lockstep", times)
+
+
+def process_cost(repeats: int = 9, seconds: float = 5.0) -> None:
+    """Print the time of a round of agents in processes of their own."""
+    with contextlib.ExitStack() as stack:
+        fleets = []
+        for mask in (0.0, SCALE):
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            made = Fleet.create(
+                gs.Network.cycle(4),
+                endpoints=[f"127.0.0.1:{port}" for port in free_ports(4)],
+                privacy={"mask": mask},
+                rounds={"every": "10ms"},
+            )
+            options = {"store": str(folder / "stores"), "insecure": False}
+            fleets.append(stack.enter_context(LocalFleet(made.write(folder), **options)))
+
+        def counted(fleet: LocalFleet) -> tuple[float, int]:
+            return sum(spent(pid)[0] for pid in fleet.pids.values()), sum(s.rounds for s in fleet.status())
+
+        while not all(len(f.status()) == 4 and min(s.rounds for s in f.status()) > 300 for f in fleets):
+            time.sleep(0.5)
+        times = np.empty((repeats, 2))
+        before = [counted(fleet) for fleet in fleets]
+        for repeat in range(repeats):
+            time.sleep(seconds)
+            after = [counted(fleet) for fleet in fleets]
+            times[repeat] = [(b[0] - a[0]) / (b[1] - a[1]) for a, b in zip(before, after, strict=True)]
+            before = after
+        print_cost("processes", times)
+
+
+def print_cost(where: str, times: NDArray[np.float64]) -> None:
+    """Print the medians of the times without masks and with them, in the columns, and of their ratios."""
+    without, with_masks = np.median(times, axis=0) * 1e6
+    low, ratio, high = np.quantile(times[:, 1] / times[:, 0], [0.25, 0.5, 0.75])
+    print(f"{where}: {without:.1f} us without masks, {with_masks:.1f} us with them, ", end="")
+    print(f"ratio {ratio:.2f} (quartiles {low:.2f} and {high:.2f})")
+
+
 def main() -> None:
     """Run some fleets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--cost", action="store_true")
+    given = parser.parse_args()
+    if given.cost:
+        lockstep_cost()
+        process_cost()
+        return
     scores: list[float] = []
-    for _ in range(parser.parse_args().runs):
+    for _ in range(given.runs):
         with tempfile.TemporaryDirectory() as folder:
             scores += asyncio.run(run(Path(folder)))
     print("attack:", " ".join(f"{score:+.2f}" for score in scores))

@@ -23,5 +23,6 @@ cdef class Masking:
     cpdef bint begins(self, neighbor) except -1
 
 
+@cython.locals(mask=bytes)
 cpdef bint told_value(Outgoing message) except -1
 cpdef bint well_formed(bytes mask) except -1

@@ -62,7 +62,8 @@ _HOPE = 64
 
 def told_value(message: Outgoing) -> bool:
     """Whether the first row of a message is a value; otherwise it is a mask, or zero."""
-    return not message.mask or bool(message.mask[0] & TELLS)
+    mask = message.mask
+    return not mask or bool(mask[0] & TELLS)
 
 
 def well_formed(mask: bytes) -> bool:

@@ -23,5 +23,5 @@ cdef class Codec:
 
     @cython.locals(fields=tuple, masked=tuple, rows=bytes)
     cpdef encode(self, round, Outgoing content)
-    @cython.locals(column=Py_ssize_t)
+    @cython.locals(column=Py_ssize_t, mask=bytes)
     cpdef decode(self, sender, bytes payload, long long round)

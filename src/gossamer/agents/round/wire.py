@@ -174,16 +174,17 @@ class Codec:
             return Reason.NUMBERS
         if self._bounded and (column := beyond(rows, self._most)) >= 0:
             return Reason.VALUE if column < self._shape[1] else Reason.FLOW
+        mask = message.mask
         if self._masked:
-            if not well_formed(message.mask):
+            if not well_formed(mask):
                 return Reason.GARBAGE
-            if message.mask[0] & OFFERS and beyond(rows[: 8 * self._shape[1]], self._largest_mask) >= 0:
+            if mask[0] & OFFERS and beyond(rows[: 8 * self._shape[1]], self._largest_mask) >= 0:
                 return Reason.VALUE
-        elif message.mask:
+        elif mask:
             return Reason.GARBAGE
         received = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
         received.closing = message.closing
-        received.mask = message.mask
+        received.mask = mask
         if self.extremes is not None:
             received.extremes = _little(message.extremes)
             if not self.extremes.plausible(received.extremes):
