@@ -188,7 +188,9 @@ def test_an_agent_begins_with_the_newest_roster_of_its_files_and_its_store(
 def test_an_agent_that_misses_one_neighbor_asks_others(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A neighbor that refuses it may know better than a removed member that is still there."""
     asked: list[bool] = []
+    distant: list[str] = []
     monkeypatch.setattr(Reloader, "_ask_around", lambda self: asked.append(True))
+    monkeypatch.setattr(Reloader, "_ask_in_thread", lambda self, _, contact: distant.append(contact.label))
 
     async def live(*states: str) -> int:
         asked.clear()
@@ -207,3 +209,4 @@ def test_an_agent_that_misses_one_neighbor_asks_others(path: Path, monkeypatch: 
         4,
     ]
     assert asyncio.run(live("dead", "joining")) == 16
+    assert distant == 5 * ["agent2"]  # once after each start, because its neighbors may have been removed

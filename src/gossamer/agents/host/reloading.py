@@ -6,7 +6,8 @@
   fleet.toml, so that a restart begins with it. Two different rosters of one epoch are reported and ignored.
 - New certificates are used once their files have changed and then stayed the same between two looks.
 - An agent that misses a neighbor asks other members for their roster: its neighbors may have changed while it was
-  away. The roster is also in the agent's store, so that an agent never begins with an older one.
+  away. The roster is also in the agent's store, so that an agent never begins with an older one. If the store is from
+  a backup as well, all its neighbors may have been removed since, so it also asks distant members after its start.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ _LONELY = 5
 """Number of looks in a row without a neighbor after which another member is asked. If all neighbors are missing it is
 asked again at every look, otherwise again after this many."""
 
+_DISTANT = 3
+"""Number of members other than neighbors that an agent asks for their roster after its start, one per look."""
+
 _NOTICE = 14
 """Days before the expiry of a certificate from which on the log warns, once a day."""
 
@@ -71,6 +75,7 @@ class Reloader:
         self._stamps = self._seen = self._stamp()
         self._renewal = Renewal(self._path.parent / fleet.certificates)
         self._lonely = self._doubt = 0
+        self._unasked = _DISTANT
         self._others: Iterator[Member] = iter(())
         self._asking: threading.Thread | None = None
         self._warned = 0
@@ -284,15 +289,13 @@ class Reloader:
         missing = [] if now is None else [n for n in now.neighbors if n.state not in ("alive", "stopped")]
         self._lonely = self._lonely + 1 if missing else 0
         alone = now is not None and len(missing) == len(now.neighbors)
-        if (
-            self._lonely >= _LONELY
-            and (alone or self._lonely % _LONELY == 0)
-            and not self._options.insecure
-            and (self._asking is None or not self._asking.is_alive())
-        ):
+        if self._lonely >= _LONELY and (alone or self._lonely % _LONELY == 0) and self._may_ask:
             self._ask_around()
+        elif self._unasked and self._may_ask:
+            self._unasked -= 1
+            self._ask_distant(self._unasked)
         doubts = self.agent.changes.doubts if self.agent is not None else []
-        if doubts and not self._options.insecure and (self._asking is None or not self._asking.is_alive()):
+        if doubts and self._may_ask:
             self._doubt += 1
             self._ask_in_thread(self._ask_held, doubts[self._doubt % len(doubts)])
 
@@ -322,6 +325,11 @@ class Reloader:
             left = (end - now).days
             log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", left)
 
+    @property
+    def _may_ask(self) -> bool:
+        """Whether members can be asked, and none is being asked now."""
+        return not self._options.insecure and (self._asking is None or not self._asking.is_alive())
+
     def _ask_in_thread(self, question: Callable[..., None], about: object) -> None:
         """Ask in a daemon thread: a member that does not answer must not delay a stop."""
         self._asking = threading.Thread(target=question, args=(about,), name="asking", daemon=True)
@@ -343,6 +351,16 @@ class Reloader:
         if member is None:
             self._others = iter([m for m in self._fleet.agents if m.id != self.me.id and m.reachable])
             return
+        self._ask_member(member)
+
+    def _ask_distant(self, k: int) -> None:
+        """Ask one of the members that are neither this agent nor its neighbors; other agents begin with others."""
+        near = {self.me.id, *self._fleet.weights[self.me.id]}
+        distant = [m for m in self._fleet.agents if m.id not in near and m.reachable]
+        if k < len(distant):
+            self._ask_member(distant[(self.me.id + k) % len(distant)])
+
+    def _ask_member(self, member: Member) -> None:
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         self._ask_in_thread(self._ask, contact)
 
