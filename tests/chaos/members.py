@@ -146,12 +146,12 @@ class ChaosMember:
                 self.process.wait()
 
     def status(self) -> dict[str, Any]:
-        """Its status file; empty if it has none."""
+        """Its status file; empty if it has none, or if a hostile one is in its place."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / "status" / f"{self.name}.json").read_text())
-            return found
-        except (OSError, ValueError):
+            found = json.loads((self.folder / "status" / f"{self.name}.json").read_text())
+        except (OSError, ValueError, RecursionError):
             return {}
+        return found if isinstance(found, dict) and "pid" in found else {}
 
     def settle(self) -> None:
         """Read what the log says since the last time: what a restart has kept, and whether a store was damaged."""

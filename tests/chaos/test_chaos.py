@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from tests.chaos import __main__ as chaos
 from tests.chaos import verdict as verdicts
+from tests.chaos.members import ChaosMember
+from tests.chaos.troubles import STATUSES
+
+from gossamer.agents.config.tables import Member
 
 
 @pytest.mark.slow
@@ -28,3 +32,11 @@ def test_the_report_replaces_the_one_before(tmp_path: Path, monkeypatch: pytest.
     assert guide.read_text() == f"before\n{verdicts.BEGIN}\n| new |\n{verdicts.END}\nafter\n"
     real = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
     assert real.count(verdicts.BEGIN) == real.count(verdicts.END) == 1
+
+
+@pytest.mark.parametrize("content", STATUSES, ids=range(len(STATUSES)))
+def test_the_program_itself_survives_the_statuses_that_it_writes(tmp_path: Path, content: bytes) -> None:
+    member = ChaosMember(Member(id=1, name="agent1"), tmp_path, tmp_path, 1.0, 0.0)
+    (tmp_path / "status").mkdir()
+    (tmp_path / "status" / "agent1.json").write_bytes(content)
+    assert member.status() == {}
