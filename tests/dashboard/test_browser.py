@@ -70,6 +70,27 @@ def test_every_network_and_its_sizes(view):
     assert view.page.is_disabled("#weights")
 
 
+def test_masks_and_what_a_curious_neighbor_knows(view):
+    view.open(**(SMALL | {"network": "star:5"}))
+    x, y = view.place(0)
+    view.page.mouse.move(x, y)
+    assert "curious" not in view.page.inner_text("#tip")
+    view.page.fill("#mask", "5")
+    view.done()
+    assert view.scenario["mask"] == 100
+    assert view.page.inner_text("#mask-size") == "100"
+    for agent, known in (
+        (0, "up to ± 173.2"),
+        (3, "exactly"),
+    ):  # three other masks hide the center, none a leaf
+        x, y = view.place(agent)
+        view.page.mouse.move(x, y)
+        assert view.page.inner_text("#tip").endswith(f"a curious neighbor knows it {known}")
+    first, last = (view.estimates()[t] for t in (1, -1))
+    assert max(first) - min(first) > 50  # masked values are far apart, and then agree
+    assert max(last) - min(last) < 5
+
+
 def test_weights_files_means_noise_rounds_and_seed(view, tmp_path):
     view.open(**SMALL)
     for weights in catalog()["weights"]:
