@@ -68,7 +68,8 @@ def init(
     hosts: Annotated[
         Path | None,
         typer.Option(
-            help="File with a line NAME HOST:PORT [NUMBER] per agent; by default agents are numbered in this order."
+            help="File with a line NAME HOST:PORT [NUMBER] per agent (- instead of HOST:PORT if it cannot be reached); "
+            "by default agents are numbered in this order."
         ),
     ] = None,
     weights: Weights = "metropolis",

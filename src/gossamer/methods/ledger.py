@@ -18,6 +18,8 @@ averages) stay with the agent. Without faults this is the method itself. With fa
   it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
   restarts has not heard this end either, but then this end's ledger is the live one.
 - A late message counts as lost: a message from another round is not used.
+- A message that an agent does not send, because it has no news (`agents/round/quiet.py`), counts as lost, too. Such
+  agents all speak in one round of every `SILENCE`, so that their edges keep moving.
 - Accelerations that move slow modes furthest diverge if messages are lost. An edge that has missed a message takes the
   step of the method's `after_loss` in this and the next `QUIET` rounds. An end knows of a miss if it heard nothing in
   the round before, or if the other end's echo is older than that. An edge that begins again has missed some. If the
