@@ -64,3 +64,12 @@ def test_salaries(capsys: pytest.CaptureFixture[str]) -> None:
     assert np.ptp(answers) < 0.01
     assert 0.01 < abs(answers[0] - truth) < 6 * noise
     assert "for the most curious neighbor, epsilon is 0.9" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_values_fleet(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every robot's process finds the values of a center, whose standard error in the middle is about 0.2."""
+    learned, center = load("values_fleet").main()
+    np.testing.assert_allclose(learned, np.tile(center, (6, 1)), atol=1e-3)
+    assert abs(center[5] - 3.5) < 0.8
+    assert "a center" in capsys.readouterr().out

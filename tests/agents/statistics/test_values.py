@@ -60,14 +60,25 @@ def settings_of(values: FleetValues, **changes: object) -> list[AgentSettings]:
     return [member(i, tuple(j for j in range(3) if j != i), **fleet) for i in range(3)]
 
 
-@pytest.mark.parametrize("changes", [{}, {"shared": True}, {"trace": 0.7, "rewards": (-10.0, 10.0)}])
-def test_every_agent_has_the_values_of_all_transitions(changes: dict[str, object]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "fleet"),
+    [
+        ({}, {}),
+        ({"shared": True}, {}),
+        ({"trace": 0.7, "rewards": (-10.0, 10.0)}, {}),
+        ({}, {"mask": (1.0,)}),
+    ],
+)
+def test_every_agent_has_the_values_of_all_transitions(
+    changes: dict[str, object], fleet: dict[str, object]
+) -> None:
     values = FleetValues("table:3", discount=0.8, **changes)  # type: ignore[arg-type]
     given = walks(200, shared=values.shared)
     expected = center(given, values)
 
     async def run() -> None:
-        agents = in_memory(settings_of(values, replicates=4))
+        agents = in_memory(settings_of(values, replicates=4, **fleet))
         assert agents[0].snapshot.withheld == "no transitions have spread yet"
         with pytest.raises(Unsupported, match="no values yet: no transitions"):
             agents[0].snapshot.values([0])
@@ -145,6 +156,7 @@ def batcher_of(layout: ValueLayout, own: list[np.ndarray]) -> StepBatcher:
     return StepBatcher(layout, lambda: own[0], lambda: (1, ()), b"", 0, gain=None, holds=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [0.0, 0.8])
 def test_standard_errors_are_those_of_correlated_rewards(memory: float) -> None:
     """One agent, one state, no discount: the value is the mean of an autoregressive reward.

@@ -268,6 +268,9 @@ def test_comparison_with_temporal_differences():
     assert labels[2:] == ["td, tracking, step=2", "td, averaged once, step=2", "one-shot", "alone"]
     assert len(runs.to_frame()) == 12
     assert runs[0].over_limit[1] < 1.2
+    notes = runs.to_frame().groupby("method")["note"].first()
+    assert notes["td, step=2"] == "the best of 2 steps, chosen by knowing the values"
+    assert not notes["anytime-sda"]
 
 
 @pytest.mark.parametrize("shared", [True, False])

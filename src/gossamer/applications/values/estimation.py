@@ -8,6 +8,7 @@ environment of its own, A is averaged as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -164,15 +165,12 @@ class ValueEstimation:
         features: object = "fourier:50",
         discount: float = 0.95,
         *,
-        steps: int = 10_000,
         trace: float = 0.0,
-        shared: bool = True,
-        rule: str = "perturb",
-        spread: float = 1.0,
-        seed: int = 0,
-        **options: object,
+        **recording: Any,
     ) -> ValueFit:
-        """Return every agent's values of a policy in any environment of Gymnasium; see `Experience.from_gymnasium`.
+        """Return every agent's values of a policy in any environment of Gymnasium.
+
+        `recording` are `steps` and the other arguments of `Experience.from_gymnasium`.
 
         Examples
         --------
@@ -181,17 +179,7 @@ class ValueEstimation:
         (4, 3)
         """
         net = Network.of(network)
-        given = Experience.from_gymnasium(
-            environment,
-            policy,
-            steps,
-            net.agents,
-            shared=shared,
-            rule=rule,
-            spread=spread,
-            seed=seed,
-            **options,
-        )
+        given = Experience.from_gymnasium(environment, policy, agents=net.agents, **recording)
         problem = cls(net, features, discount, trace, shared=given.last.ndim == 1)
         return problem.from_trajectories(given)
 
@@ -204,16 +192,15 @@ class ValueEstimation:
         discount: float = 0.95,
         *,
         network: NetworkLike | None = None,
-        steps: int = 10_000,
         trace: float = 0.0,
-        seed: int = 0,
-        **options: object,
+        **recording: Any,
     ) -> ValueFit:
         """Return the values of the joint observation at every agent of a parallel environment of PettingZoo.
 
-        See `Experience.from_pettingzoo`. `network` must have as many agents as the environment; a cycle by default.
+        `recording` are `steps` and the other arguments of `Experience.from_pettingzoo`. `network` must have as many
+        agents as the environment; a cycle by default.
         """
-        given = Experience.from_pettingzoo(environment, policies, steps, seed=seed, **options)
+        given = Experience.from_pettingzoo(environment, policies, **recording)
         agents = given.rewards.shape[1]
         net = Network.of(network or f"{'cycle' if agents > 2 else 'path'}:{agents}")
         return cls(net, features, discount, trace).from_trajectories(given)
@@ -306,7 +293,7 @@ class ValueEstimation:
         """Compare averaged least squares with temporal differences, one average at the end, and each agent alone.
 
         Of the `steps` of temporal differences, the one with the smallest error after the largest number of rounds is
-        shown, which requires knowing the values.
+        shown, which requires knowing the values; its note says so.
         """
         runs = [self.simulate(AnytimeSDA(), rounds, trials, seed)]
         last = int(np.argmax(np.atleast_1d(runs[0].rounds)))
@@ -316,7 +303,8 @@ class ValueEstimation:
 
         for mixing in ("rounds", "tracking", "once"):
             rivals = [DistributedTD(step, mixing=mixing) for step in checks.listed("steps", steps)]
-            runs.append(min(self.simulate(rivals, rounds, trials, seed), key=error))
+            best = min(self.simulate(rivals, rounds, trials, seed), key=error)
+            runs.append(replace(best, tried=len(rivals)))
         return ValueRuns([*runs, *self.simulate([OneShot(), Alone()], rounds, trials, seed)])
 
     def averaging(

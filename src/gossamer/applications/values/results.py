@@ -39,6 +39,7 @@ class ValueRun(ErrorResult[Rounds, Value]):
                        worst_stderr
     errors             (trials,) the sum in each trial
     per_agent          (N,) mean over trials of each agent's squared error
+    tried              number of steps of which this one was chosen by its error; 0 if it was given
     values             (trials, N, S)
 
     Errors are distances from the values that temporal differences with these features converge to.
@@ -55,6 +56,7 @@ class ValueRun(ErrorResult[Rounds, Value]):
     errors: Floats
     per_agent: Floats
     values: Floats
+    tried: int = 0
 
     columns = ("stderr", "over_limit_stderr", "worst", "worst_stderr", "trials")
     shown = ("rounds", "trials", "total_error", "over_limit", "over_limit_stderr", "worst", "note")
@@ -62,6 +64,11 @@ class ValueRun(ErrorResult[Rounds, Value]):
     @property
     def title(self) -> str:
         return f"{self.label} on {self.network.name}, {self.problem.size} features"
+
+    def _notes(self, which: int) -> Iterator[str]:
+        yield from super()._notes(which)
+        if self.tried > 1:
+            yield f"the best of {self.tried} steps, chosen by knowing the values"
 
     def plot(self, ax: Panels | None = None) -> Axes:
         return plotting.draw_errors(ax, self.curves(), self.title, STEP_ERROR)
