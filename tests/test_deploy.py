@@ -69,6 +69,7 @@ def promtool(*words: object) -> subprocess.CompletedProcess[str]:
     ],
     ids=" ".join,
 )
+@pytest.mark.slow
 def test_prometheus_accepts_its_files(words: tuple[str, ...]) -> None:
     done = promtool(*words)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -149,6 +149,7 @@ def test_moving_means_are_followed_for_a_while_only(method, monkeypatch):
     assert gs.plan(net, obs, errors[best], method).rounds <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [gs.AnytimeSDA(), gs.AnytimeSDA("heavy-ball"), gs.AnytimeSDA("local"), gs.DSG()],

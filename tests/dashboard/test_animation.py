@@ -84,6 +84,7 @@ def test_what_cannot_be_animated_is_refused(tmp_path):
         simulated("push-sum", network=ring).animate()
 
 
+@pytest.mark.slow
 def test_a_video_has_a_frame_for_each_round_that_it_shows(tmp_path, monkeypatch):
     monkeypatch.setattr(animation, "FRAMES", 4)
     for network in (None, gs.ChangingNetwork.mobile(12, 0.5)):

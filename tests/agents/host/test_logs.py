@@ -57,6 +57,7 @@ def numbers_in(source: str) -> list[str]:
     return [text for text in texts if re.search(r"\.(id|agent|sender)\b", text) and "names.get(" not in text]
 
 
+@pytest.mark.slow
 def test_log_lines_name_agents() -> None:
     assert numbers_in("log.info('%s left %s', n.label, peer.id)") == ["peer.id"]
     folder = Path(agents.__file__).parent

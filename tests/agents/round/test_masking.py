@@ -343,6 +343,7 @@ def test_changing_masks_equal_the_simulation() -> None:
     np.testing.assert_allclose(final, simulated.estimates[0], rtol=1e-10, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_masks_of_an_edge_are_sums_of_increments_that_shrink() -> None:
     agents = [changing(GRID, i) for i in range(9)]
     drive(agents, GRID, constant(GRID, 40))
