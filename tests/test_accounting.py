@@ -157,6 +157,16 @@ def test_epsilon_delta_and_mu_are_inverse_to_each_other(mu):
     assert delta_of(math.inf, 1.0) == 1.0
 
 
+def test_several_averages_of_the_same_data_add_up():
+    """Nine independent views of a level are as good as one with a third of the standard deviation."""
+    view = gs.privacy("cycle:6", 9.0, noise=3.0)
+    sharper = gs.privacy("cycle:6", 3.0, noise=1.0)
+    assert view.epsilon(1e-6, times=9) == pytest.approx(sharper.epsilon(1e-6))
+    assert view.delta(1.0, times=9) == pytest.approx(sharper.delta(1.0))
+    with pytest.raises(gs.InvalidInput, match="times"):
+        view.epsilon(times=0)
+
+
 def test_readings_and_scale_of_the_change():
     one, many = (gs.privacy("cycle:6", 10.0, noise=1.0, change=3.0, readings=k) for k in (1, 100))
     np.testing.assert_allclose(one.mu_reading, one.mu_change)

@@ -144,17 +144,24 @@ class Privacy(Result):
     def _worst(self, size: int) -> View | None:
         return _worst_of(self.network, self.masks, self.noise, self.change, *_around(self.network, size))
 
-    def epsilon(self, delta: float = DELTA, mu: float | None = None) -> float:
+    def epsilon(self, delta: float = DELTA, mu: float | None = None, *, times: int = 1) -> float:
         """Return the epsilon of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent.
 
-        Without noise this is about moves between agents, because the sum of the levels is public.
+        Without noise this is about moves between agents, because the sum of the levels is public. `times` is the number
+        of averages of the same data, each with masks and noise of its own: their mu add up in squares.
         """
         delta = checks.number("delta", delta, above=0, below=1)
-        return epsilon_of(self._mu if mu is None else mu, delta)
+        return epsilon_of(self._repeated(mu, times), delta)
 
-    def delta(self, epsilon: float, mu: float | None = None) -> float:
-        """Return the delta of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent."""
-        return delta_of(self._mu if mu is None else mu, checks.number("epsilon", epsilon, least=0))
+    def delta(self, epsilon: float, mu: float | None = None, *, times: int = 1) -> float:
+        """Return the delta of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent.
+
+        `times` is as in `epsilon`.
+        """
+        return delta_of(self._repeated(mu, times), checks.number("epsilon", epsilon, least=0))
+
+    def _repeated(self, mu: float | None, times: int) -> float:
+        return (self._mu if mu is None else mu) * math.sqrt(checks.whole_number("times", times, least=1))
 
     @property
     def _mu(self) -> float:
@@ -171,20 +178,14 @@ class Privacy(Result):
             "mu_reading": self.mu_reading,
             "epsilon": np.array([epsilon_of(one, DELTA) for one in mu.tolist()]),
         }
-        columns = {
-            name: [None if math.isnan(value) else value for value in column.tolist()]
-            for name, column in values.items()
-        }
-        return [
-            {
-                "network": self.network.name,
-                "agent": agent,
-                "part": part[agent],
-                **{name: column[agent] for name, column in columns.items()},
-                "note": note,
-            }
-            for agent in sorted(part)
-        ]
+        rows: list[Record] = []
+        for agent in sorted(part):
+            numbers = {name: float(column[agent]) for name, column in values.items()}
+            known = {name: None if math.isnan(number) else number for name, number in numbers.items()}
+            rows.append(
+                {"network": self.network.name, "agent": agent, "part": part[agent], **known, "note": note}
+            )
+        return rows
 
     def plot(self, ax: Panels | None = None) -> Panels:
         """Plot delta against epsilon for the worst agent, and for the worst single neighbor and pair of neighbors."""
@@ -252,9 +253,9 @@ def privacy(
     caveats: list[str] = []
     members = _members(network, coalition)
     if members is None:
-        every = isinstance(coalition, int)
+        near = not isinstance(coalition, int)
         candidates = _every(network, coalition) if isinstance(coalition, int) else _around(network, 1)
-        view = _worst_of(network, masks, noise, change, *candidates, near=not every)
+        view = _worst_of(network, masks, noise, change, *candidates, near=near)
         members = () if view is None else view.coalition
         caveats += [view.note] if view is not None and view.note else []
     mu_change, mu_move, parts = _mus(network, masks, noise, change, members)
