@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.support.small_runs import TINY, rows_of
 
-from gossamer.comparison.store import Store
 from gossamer.paper.figures.figure_6_anytime import FIGURE
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.results import COLUMNS
 
 
 @pytest.mark.slow
-def test_each_acceleration_has_its_curve(tmp_path):
-    results = rows_of(FIGURE, TINY, Store(tmp_path, COLUMNS))
+@pytest.mark.xdist_group("figures")
+def test_each_acceleration_has_its_curve(store):
+    results = rows_of(FIGURE, TINY, store)
     for name in ("nesterov", "chebyshev", "heavy-ball", "local"):
         for quantity in ("total_error", "samples"):
             for source in ("exact", "simulation" if quantity == "total_error" else "protocol"):

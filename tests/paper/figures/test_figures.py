@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 from tests.support.small_runs import TINY, rows_of
 
-from gossamer.comparison.store import Store
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.report import judge
-from gossamer.paper.pipeline.results import COLUMNS
 from gossamer.paper.registry import FIGURES
 from gossamer.paper.shared import problem
 
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return Store(tmp_path_factory.mktemp("pieces"), COLUMNS)
+pytestmark = pytest.mark.xdist_group("figures")  # one worker, so that figures share their pieces
 
 
 @pytest.mark.slow
