@@ -56,7 +56,9 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
     print(f"{network.agents} sensors, each of rank at most {alone} where 3 are needed")
 
     # Nine numbers per observation; "0" means as fast as the neighbors answer.
-    fleet = Fleet.create(network, observations={"dimension": 9}, rounds={"every": "0", "timeout": "1s"})
+    fleet = Fleet.create(
+        network, observations={"dimension": 9}, rounds={"every": "0", "timeout": "10s", "death": "1m"}
+    )
     wires = Memory()
     async with AsyncExitStack() as stack:
         agents = []
@@ -65,8 +67,8 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
             transport = wires.transport(i, tuple(n.id for n in settings.neighbors))
             agent = Agent(settings, transport=transport, source=measurements(rows, seed=i))
             agents.append(await stack.enter_async_context(agent))
-        async for snapshot in agents[0].snapshots(every=0.02):
-            if snapshot.age >= rounds:
+        async for _ in agents[0].snapshots(every=0.02):
+            if min(agent.snapshot.age for agent in agents) >= rounds:
                 break
         answers = np.array([solve(agent.estimate) for agent in agents])
         samples = [agent.snapshot.samples for agent in agents]

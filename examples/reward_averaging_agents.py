@@ -60,7 +60,7 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
         network,
         observations={"dimension": STATES},
         statistics={"replicates": 0},
-        rounds={"every": "0", "timeout": "1s"},
+        rounds={"every": "0", "timeout": "10s", "death": "1m"},
     )
     wires = Memory()
     async with AsyncExitStack() as stack:
@@ -70,8 +70,8 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
             transport = wires.transport(i, tuple(n.id for n in settings.neighbors))
             agent = Agent(settings, transport=transport, source=rewards(mean, seed=i))
             agents.append(await stack.enter_async_context(agent))
-        async for snapshot in agents[0].snapshots(every=0.02):
-            if snapshot.age >= rounds:
+        async for _ in agents[0].snapshots(every=0.02):
+            if min(agent.snapshot.age for agent in agents) >= rounds:
                 break
         averages = [agent.estimate for agent in agents]
         samples = [agent.snapshot.samples for agent in agents]
