@@ -9,7 +9,7 @@ import pytest
 from tests.support.memory_fleet import in_memory, leave, member
 from tests.support.virtual_time import VirtualTime, rounds
 
-from gossamer.agents.round.quiet import Quiet
+from gossamer.agents.round.quiet import SilenceRule
 from gossamer.agents.statistics.layout import Layout
 from gossamer.errors import InvalidInput
 
@@ -22,7 +22,7 @@ def rows(mean: float, error: float) -> np.ndarray:
 
 
 def test_news_is_a_tenth_of_a_standard_error_to_the_agent_or_from_a_neighbor() -> None:
-    rule = Quiet(Layout(1, replicates=2), 5)
+    rule = SilenceRule(Layout(1, replicates=2), 5)
     assert rule.speaks(5, rows(3.0, 1.0), [np.empty(0)])
     assert rule.speaks(6, rows(3.0, 1.0), [np.empty(0)])  # a neighbor that was not heard yet
     assert not rule.speaks(7, rows(3.09, 1.0), [rows(3.0, 0.0)])

@@ -206,7 +206,7 @@ def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(metho
 @pytest.mark.parametrize("acceleration", ["local", "local-heavy-ball"])
 def test_quiet_agents_in_lock_step_give_the_same_numbers(acceleration):
     from gossamer.agents.round.ledger import Ledger
-    from gossamer.agents.round.quiet import Quiet as Rule
+    from gossamer.agents.round.quiet import SilenceRule as Rule
     from gossamer.agents.statistics.layout import Layout
     from gossamer.methods.ledger import ledger_program
 

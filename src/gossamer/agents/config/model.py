@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from gossamer.features import (
     features_of,
     rows_of,
 )
+
+if TYPE_CHECKING:
+    from gossamer.agents.config.settings import AgentSettings
 
 MOST_FEATURES = 500
 """Largest number of features: without a shared trajectory, a message holds its square."""
@@ -92,6 +95,11 @@ class FleetValues:
 
     An observation is one transition: the numbers of the state, those of the next state, the reward, and 0 if the
     episode goes on, 1 if it is over, or 2 if it was cut off.
+
+    See Also
+    --------
+    gossamer.ValueEstimation : The same values from recorded or simulated steps.
+    gossamer.agents.FleetModel : A model instead of values.
 
     Examples
     --------
@@ -179,3 +187,31 @@ def learned(file: FleetFile) -> dict[str, Any]:
     values = FleetValues(**file.values_of(FleetValues)) if file.values.features else None
     dimension = file.observations.dimension if model is None else len(model.covariates) + 1
     return {"model": model, "values": values, "dimension": dimension if values is None else values.dimension}
+
+
+def check_learned(settings: AgentSettings) -> None:
+    """Raise unless observations are rows of the model, or transitions between states, and nothing else is averaged."""
+    model, values = settings.model, settings.values
+    if values is not None:
+        _check_dimension(settings, values.dimension, "that of two states, a reward and an end")
+        names = ("model", "variance", "covariance", "extremes", "bins", "range")
+        extra = [name for name in names if getattr(settings, name)]
+        if extra:
+            raise InvalidInput(
+                f"are all that a fleet with them averages; leave out {', '.join(extra)}", parameter="values"
+            )
+    if model is not None:
+        size = len(model.covariates) + 1
+        _check_dimension(settings, size, "the number of covariates of the model, and one for the label")
+        extra = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(settings, name)]
+        if extra or getattr(settings.method, "gain", None):
+            raise InvalidInput(
+                "needs all rows, and nothing else, in plain averages; leave out "
+                f"{', '.join(extra) or 'the gain or window'}",
+                parameter="model",
+            )
+
+
+def _check_dimension(settings: AgentSettings, size: int, what: str) -> None:
+    if settings.dimension != size:
+        raise InvalidInput(parameter="dimension", required=f"{what}, {size}", got=str(settings.dimension))

@@ -12,7 +12,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.agents.config.declaration import Declaration, check, documented, settings_of
-from gossamer.agents.config.model import FleetModel, FleetValues
+from gossamer.agents.config.model import FleetModel, FleetValues, check_learned
 from gossamer.agents.config.privacy import check_privacy, noise_of
 from gossamer.agents.config.tables import AUTO as AUTO
 from gossamer.agents.config.tables import Member, StatisticSettings, in_file
@@ -305,7 +305,7 @@ class AgentSettings(StatisticSettings):
             object.__setattr__(self, "store", Path(self.store))
         self._check_neighbors()
         self._check_statistics()
-        self._check_learned()
+        check_learned(self)
         check_privacy(self)
         if self.timeout != AUTO and self.death <= float(self.timeout):
             raise InvalidInput(
@@ -385,41 +385,6 @@ class AgentSettings(StatisticSettings):
             raise InvalidInput(
                 f"the weights of {self.label}'s edges must add up to at most 1, as Metropolis weights do, "
                 f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
-            )
-
-    def _check_learned(self) -> None:
-        """Check that observations are rows of the model, or transitions between states."""
-        if self.values is not None:
-            self._check_values(self.values)
-        if self.model is None:
-            return
-        if self.dimension != len(self.model.covariates) + 1:
-            raise InvalidInput(
-                parameter="dimension",
-                required="the number of covariates of the model, and one for the label, "
-                f"{len(self.model.covariates) + 1}",
-                got=str(self.dimension),
-            )
-        extra = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(self, name)]
-        if extra or getattr(self.method, "gain", None):
-            raise InvalidInput(
-                "needs all rows, and nothing else, in plain averages; leave out "
-                f"{', '.join(extra) or 'the gain or window'}",
-                parameter="model",
-            )
-
-    def _check_values(self, values: FleetValues) -> None:
-        if self.dimension != values.dimension:
-            raise InvalidInput(
-                parameter="dimension",
-                required=f"that of two states, a reward and an end, {values.dimension}",
-                got=str(self.dimension),
-            )
-        names = ("model", "variance", "covariance", "extremes", "bins", "range")
-        extra = [name for name in names if getattr(self, name)]
-        if extra:
-            raise InvalidInput(
-                f"are all that a fleet with them averages; leave out {', '.join(extra)}", parameter="values"
             )
 
     @cached_property

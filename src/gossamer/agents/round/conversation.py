@@ -33,7 +33,7 @@ from gossamer.agents.round.closing import ENDS
 from gossamer.agents.round.ledger import Ledger, standing_of
 from gossamer.agents.round.masking import told_value
 from gossamer.agents.round.messages import Received
-from gossamer.agents.round.quiet import Quiet
+from gossamer.agents.round.quiet import SilenceRule
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
 from gossamer.agents.statistics.extremes import Extremes
@@ -118,7 +118,7 @@ class Conversation:
         extremes: Extremes | None = None,
         most: Floats | None = None,
         masks: Floats | None = None,
-        quiet: Quiet | None = None,
+        quiet: SilenceRule | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core

@@ -19,10 +19,10 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 
 NEWS = 0.1
-"""Fraction of the standard error below which a difference is no news."""
+"""Fraction of the standard error below which a difference is not news."""
 
 
-class Quiet:
+class SilenceRule:
     """The rule of one agent, which speaks in its first round of every `silence` rounds in any case.
 
     So edges keep moving (see `silence` in `methods/ledger.py`), and all agents speak in the same rounds.
@@ -35,7 +35,7 @@ class Quiet:
         self._spoke = -1  # the round
 
     @classmethod
-    def of(cls, settings: AgentSettings, layout: Layout) -> Quiet | None:
+    def of(cls, settings: AgentSettings, layout: Layout) -> SilenceRule | None:
         """The rule that the settings ask for, if they do."""
         if not settings.quiet:
             return None

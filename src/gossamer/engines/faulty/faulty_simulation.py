@@ -72,6 +72,8 @@ def simulate_faulty(
             f"{method.name} cannot run on a changing network: its messages read several registers of an edge, so "
             "that momentum and flow cannot be separated; use anytime-sda with acceleration='local-heavy-ball'"
         )
+    if faults.quiet is not None:
+        _check_quiet(method, network, faults, rule)
     scene = Scene(network, observations, faults, silence if rule == "ledger" else None, return_rate)
     run = FaultyRun(scene, method, groups, distinct, wanted)
     partial = finish(run, progress)
