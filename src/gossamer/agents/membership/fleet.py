@@ -86,11 +86,10 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) -> Fleet:
         """Make a fleet on `network`; by default all its agents are on this machine.
 
-        They simulate a sensor unless `sources` are given, or read rows from standard input to learn a model. An agent
+        They simulate a sensor unless `sources` are given, or read standard input to learn a model or values. An agent
         with an empty endpoint cannot be reached: it connects to its neighbors. The default `method` is the local heavy
         ball of Anytime SDA, which needs no spectrum; the file of a custom method is looked up in `directory`. `parts`
-        are tables of fleet.toml (observations, statistics, ...) as dictionaries of the fields that are not the
-        defaults.
+        are tables of fleet.toml (observations, statistics, ...) as dictionaries; what they leave out is the default.
         """
         parts = {name: table_of(name, part, cls) for name, part in parts.items()}
         n = network.agents
