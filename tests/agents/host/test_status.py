@@ -178,7 +178,7 @@ path, content = sys.argv[1:]
 sys.setswitchinterval(1e-6)
 threading.excepthook = lambda problem: os._exit(1)
 for use in (lambda: Status.parse(content.encode()), lambda: Fleet.read(Path(path))):
-    for _ in range(5):
+    for _ in range(15):
         child = os.fork()
         if child == 0:
             gate = threading.Barrier(16)
