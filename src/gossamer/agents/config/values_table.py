@@ -51,11 +51,12 @@ class ValuesTable(FileTable, frozen=True, kw_only=True):
             live=False,
         ),
     ] = ()
-    discount: Annotated[float, Declaration("gamma, the discount per step.", least=0, below=1, live=False)] = (
+    discount: Annotated[float, Declaration("The discount per step, gamma.", least=0, below=1, live=False)] = (
         0.95
     )
     trace: Annotated[
-        float, Declaration("lambda of the eligibility trace, from 0 to 1.", least=0, most=1, live=False)
+        float,
+        Declaration("The decay of the eligibility trace, lambda, from 0 to 1.", least=0, most=1, live=False),
     ] = 0.0
     ridge: Annotated[
         float,
