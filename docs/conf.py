@@ -64,6 +64,7 @@ autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # the contents of a page are as wide as a name without its class
 
 # -- gallery -----------------------------------------------------------------------------------------------
 sphinx_gallery_conf = {

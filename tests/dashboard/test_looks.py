@@ -290,6 +290,8 @@ def test_sizes_of_windows(view, width, height):
         assert box["x"] + box["width"] <= width + 1
     assert view.page.locator("#networks canvas").first.bounding_box()["height"] > 150
     assert view.page.locator("#scrub").bounding_box()["width"] > 250
+    fork, undo = (view.page.locator(name).bounding_box() for name in ("#fork", "#undo"))
+    assert fork["y"] == undo["y"]  # on one line
     # Nothing lies on top of anything else.
     below = [
         view.page.locator(name).last.bounding_box()

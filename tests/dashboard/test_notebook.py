@@ -12,7 +12,7 @@ from gossamer.dashboard.notebook import RENDER, _kind
 from gossamer.dashboard.scenario import Scenario
 
 MODEL = """
-const values = { page: PAGE, round: 7, height: 500 };
+const values = { page: PAGE, round: 7, height: 0 };
 const heard = {};
 window.model = {
   get: (name) => values[name],
@@ -29,7 +29,7 @@ def test_a_widget_holds_the_page():
     pytest.importorskip("anywidget")
     scenario = Scenario.of(SMALL)
     widget = gs.dashboard.widget(scenario, losses=[0, 0.5], start=9)
-    assert (widget.round, widget.height) == (9, 760)
+    assert (widget.round, widget.height) == (9, 0)  # as high as the page
     assert widget.page == scenario.page(losses=[0, 0.5], start=9).text
     with pytest.raises(gs.InvalidInput, match="height must be a whole number of at least 100, got 5"):
         gs.dashboard.widget(scenario, losses=(), height=5)
@@ -64,6 +64,8 @@ class TestInABrowser:
         )
         stage = page.frame_locator("iframe")
         stage.locator("#round:text-is('round 7')").wait_for()
+        inside = "document.documentElement.scrollHeight <= innerHeight"
+        assert page.frames[1].evaluate(inside)  # nothing to scroll inside the frame
         stage.locator("#forth").click()
         assert page.evaluate("window.saved") == 8
         page.evaluate("assign(30)")

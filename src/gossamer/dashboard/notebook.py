@@ -17,13 +17,14 @@ RENDER = """
 export default {
   render({ model, el }) {
     const frame = document.createElement("iframe");
-    frame.style = `width: 100%; height: ${model.get("height")}px; border: 0`;
+    frame.style = `width: 100%; height: ${model.get("height") || 760}px; border: 0`;
     frame.srcdoc = model.get("page");
     el.append(frame);
     const waiting = setInterval(() => {
       const view = frame.contentWindow?.playground;
       if (!view) return;
       clearInterval(waiting);
+      if (!model.get("height")) frame.style.height = `${frame.contentDocument.documentElement.scrollHeight}px`;
       view.remember = () => {
         model.set("round", view.round);
         model.save_changes();
@@ -44,7 +45,7 @@ def widget(
     losses: Sequence[float] | None = None,
     start: int = 1,
     lesson: bool = False,
-    height: int = 760,
+    height: int | None = None,
 ) -> object:
     """Return a Jupyter widget that shows the runs of a scenario on the stage of the playground.
 
@@ -58,8 +59,8 @@ def widget(
         Round that is shown first.
     lesson : bool
         Whether curves grow as the run plays, so that readers can predict them.
-    height : int
-        Height of the widget in pixels.
+    height : int, optional
+        Height of the widget in pixels; by default that of the page, so that nothing has to be scrolled inside it.
 
     Returns
     -------
@@ -89,8 +90,8 @@ def widget(
             required="a gs.dashboard.Scenario or what run.animate() returns",
             got=checks.brief(scenario),
         )
-    height = checks.whole_number("height", height, least=100)
-    made: object = _kind()(page=page.text, round=start, height=height)
+    pixels = 0 if height is None else checks.whole_number("height", height, least=100)
+    made: object = _kind()(page=page.text, round=start, height=pixels)
     return made
 
 
@@ -99,5 +100,5 @@ def _kind() -> type:
     """Return the class of the widget; the package that defines its base class is optional."""
     base = require("anywidget", "notebook").AnyWidget
     traits = require("traitlets", "notebook")
-    synced = {"page": traits.Unicode(), "round": traits.Int(1), "height": traits.Int(760)}
+    synced = {"page": traits.Unicode(), "round": traits.Int(1), "height": traits.Int(0)}
     return type("StageWidget", (base,), {"_esm": RENDER, **{k: v.tag(sync=True) for k, v in synced.items()}})

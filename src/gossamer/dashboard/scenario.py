@@ -15,11 +15,11 @@ import json
 import math
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,7 @@ MOST_CONTACTS = 20_000_000
 """Largest number of links of a changing network, summed over all rounds; one takes at least CONTACT bytes."""
 CONTACT = 20
 MOST_SECONDS = 120.0
-"""Time that the runs of a page may take, estimated before they begin."""
+"""Time limit of a page's runs: the estimate before they begin, and a worker's time from its start."""
 ROUND, UPDATE, FAULTY_UPDATE = 2e-4, 3e-8, 1e-6
 """Approximate seconds per round, and per agent or link in a round, without and with faults."""
 MOST_METHODS = 3
@@ -64,6 +64,15 @@ CHANGING = {
     "switching": {"networks": "path:40+star:40", "every": 10},
 }
 """Changing networks by name, with initial parameters."""
+
+
+class NetworkSize(NamedTuple):
+    """Numbers of agents and links, from which the memory and the time of all runs are estimated."""
+
+    agents: float
+    links: float
+    changing: bool = False
+
 
 MethodWords = tuple[str, Mapping[str, object]]
 Events = tuple[object, ...]
@@ -222,32 +231,48 @@ class Scenario:
         return sorted(t for t in event_rounds if self.first <= t <= self.rounds)[:HORIZONS]
 
     def build_network(self) -> gs.Network | gs.ChangingNetwork:
-        """Return the network, if it is small enough for a page."""
+        """Return the network, if the runs on it are small enough for a page."""
         if self.network != "file":
-            _check_size(self.network, self.rounds)
+            for size in _named_sizes(self.network):
+                self._check_cost(size, f" in {self.network!r}")
         network = _built(self.network, self.weights, self.seed, self.file)
-        agents = checks.whole_number("agents of a playground", network.agents, most=MOST_AGENTS)
         if isinstance(network, gs.Network):
-            checks.whole_number("links of a playground", len(network.edges), most=MOST_LINKS)
-        numbers = self.rounds * agents * len(self.methods)
-        if numbers > MOST_NUMBERS:
+            self._check_cost(NetworkSize(network.agents, len(network.edges)))
+        else:
+            self._check_cost(NetworkSize(network.agents, len(network.edges_in(range(1))[1]), changing=True))
+        return network
+
+    def _check_cost(self, size: NetworkSize, where: str = "") -> None:
+        """Refuse what takes too much memory or time, all of it derived from one size; `where` marks an estimate."""
+        if size.agents > MOST_AGENTS:
+            text = f"agents of a playground must be at most {MOST_AGENTS}, got {size.agents:g}{where}"
+            raise InvalidInput(text)
+        if size.links > MOST_LINKS:
+            text = f"links of a playground must be at most {MOST_LINKS:,}, got about {size.links:,.0f}{where}"
+            raise InvalidInput(text)
+        contacts = size.links * self.rounds if size.changing else 0
+        if contacts > MOST_CONTACTS:
             raise InvalidInput(
-                f"a page holds {MOST_NUMBERS:,} estimates, but {self.rounds} rounds of {agents} agents with "
-                f"{len(self.methods)} methods have {numbers:,}; take fewer rounds, agents or methods"
+                f"a page holds {MOST_CONTACTS:,} contacts, but {self.network!r} has about {contacts:,.0f} in "
+                f"{self.rounds} rounds, at least {contacts * CONTACT / 1e9:.1f} GB; take fewer rounds, agents or links"
             )
-        if (seconds := self.seconds(network)) > MOST_SECONDS:
+        estimates = self.rounds * size.agents * len(self.methods)
+        if estimates > MOST_NUMBERS:
+            raise InvalidInput(
+                f"a page holds {MOST_NUMBERS:,} estimates, but {self.rounds} rounds of {size.agents:g} agents with "
+                f"{len(self.methods)} methods have {estimates:,.0f}; take fewer rounds, agents or methods"
+            )
+        if (seconds := self._seconds(size)) > MOST_SECONDS:
             raise InvalidInput(
                 f"the runs of a page may take {MOST_SECONDS:g} s, but these would take about {seconds:.0f} s; take "
                 "fewer rounds, links, methods or earlier versions"
             )
-        return network
 
-    def seconds(self, network: gs.Network | gs.ChangingNetwork) -> float:
+    def _seconds(self, size: NetworkSize) -> float:
         """Estimate the seconds that all runs take; a method that is not anytime runs once per point of its curve."""
-        links = network.edges if isinstance(network, gs.Network) else network.edges_in(range(1))[1]
         rounds = sum(self.rounds if method.anytime else sum(self.horizons) for method in self.build_methods())
         costs = [FAULTY_UPDATE if events else UPDATE for events in (self.events, *self.forks)]
-        return sum(rounds * (ROUND + update * (network.agents + len(links))) for update in costs)
+        return sum(rounds * (ROUND + update * (size.agents + size.links)) for update in costs)
 
     def build_streams(self, agents: int) -> gs.Observations:
         return named_streams(agents, self.spread, self.std, self.seed, means=self.means, noise=self.noise)
@@ -357,10 +382,10 @@ def _file(value: object) -> tuple[str, str] | None:
     return Path(value[0]).name[:80], value[1]
 
 
-def _check_size(text: str, rounds: int) -> None:
-    """Refuse a network that is too large before it is built, and a file of this machine."""
-    changing = split_name(text)[0] in CHANGING
+def _named_sizes(text: str) -> Iterator[NetworkSize]:
+    """Yield the approximate sizes of the networks in a name, before any is built; refuse a file of this machine."""
     kind, rest = split_name(text)
+    changing = kind in CHANGING
     names = rest.split(",")[0].split("+") if kind in ("dropout", "switching") and rest else [text]
     for name in names:
         kind, rest = split_name(name)
@@ -382,20 +407,7 @@ def _check_size(text: str, rounds: int) -> None:
             if kind == "hypercube"
             else sizes[0]
         )
-        if agents > MOST_AGENTS:
-            raise InvalidInput(
-                f"agents of a playground must be at most {MOST_AGENTS}, got {agents:g} in {text!r}"
-            )
-        links = _links(kind, agents, sizes[1:], rest or "")
-        if links > MOST_LINKS:
-            raise InvalidInput(
-                f"links of a playground must be at most {MOST_LINKS:,}, got about {links:,.0f} in {text!r}"
-            )
-        if changing and links * rounds > MOST_CONTACTS:
-            raise InvalidInput(
-                f"a page holds {MOST_CONTACTS:,} contacts, but {text!r} has about {links * rounds:,.0f} in {rounds} "
-                f"rounds, at least {links * rounds * CONTACT / 1e9:.1f} GB; take fewer rounds, agents or links"
-            )
+        yield NetworkSize(agents, _links(kind, agents, sizes[1:], rest or ""), changing)
 
 
 def _links(kind: str, agents: float, sizes: list[float], rest: str) -> float:

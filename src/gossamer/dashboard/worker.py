@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 
+from gossamer.dashboard.scenario import MOST_SECONDS
 from gossamer.errors import GossamerError
 
 MOST_AT_ONCE = 2
@@ -23,9 +24,6 @@ MOST_AT_ONCE = 2
 
 MOST_MEMORY = 4 * 2**30
 """Memory limit of a worker in bytes, since a small file can describe a huge network."""
-
-MOST_SECONDS = 120.0
-"""Time limit of a job in seconds, from its start."""
 
 _SIZE = 8
 
