@@ -25,14 +25,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import splu
 
 from gossamer import checks, plotting
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.gaussian_privacy import delta_of, epsilon_of, mu_of
-from gossamer.numerics.selected import inverse_diagonal
+from gossamer.numerics.selected import factored_inverse
 from gossamer.observations import Masks, incidence
 from gossamer.results import Record, Result
 
@@ -411,16 +410,14 @@ def _resistances(covariance: sp.csc_array, ground: float) -> tuple[Floats, Float
         diagonal = inverse.diagonal()
         moved = np.max(diagonal[:, None] + diagonal - 2 * inverse, axis=1)
     else:
-        solver = splu(
-            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
+        inner, inverse_column = factored_inverse(matrix)
         diagonal = np.zeros(size)
-        diagonal[kept] = inverse_diagonal(solver)
+        diagonal[kept] = inner
         # Resistances are distances, so a path through one central agent bounds them all.
         center = int(np.argmin(diagonal))
         column = np.zeros(size)
         if grounded or center < size - 1:
-            column[kept] = solver.solve(np.eye(1, matrix.shape[0], center)[0])
+            column[kept] = inverse_column(center)
         from_center = diagonal + diagonal[center] - 2 * column
         moved = from_center + from_center.max()
     return (diagonal.copy() if grounded else np.full(size, np.inf)), moved
