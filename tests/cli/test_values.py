@@ -78,7 +78,7 @@ BAD = [
     (("cartpole", "--policy", "no.py:f"), "given as FILE.py:FUNCTION, but there is no file 'no.py'"),
     (
         ("cartpole", "--features", "fourier:x"),
-        "--features must be fourier:NUMBER, for example fourier:50, or tiles",
+        "--features must be fourier:NUMBER, for example fourier:50, tiles:TILINGSxTILES",
     ),
     (("cartpole", "--trials", 3), "--trials has no effect where values are learned from experience"),
     (("cartpole", "-p", "chain:5"), "--problem has no effect with the environment cartpole"),

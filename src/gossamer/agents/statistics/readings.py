@@ -121,8 +121,11 @@ def parse_line(line: str, dimension: int, largest: float = LARGEST_OBSERVATION) 
         except (ValueError, RecursionError):
             raise BadObservation(f"a line must be numbers or JSON, got {short(line)}") from None
         if isinstance(value, dict):
-            value = _transition(value) if "state" in value else value.get("value")
-            if value is None:
+            if "state" in value:
+                value = _transition(value)
+            elif "value" in value:
+                value = value["value"]
+            else:
                 raise BadObservation(f'a JSON object needs "value", got {short(line)}')
     else:
         value = line.replace(",", " ").split()
