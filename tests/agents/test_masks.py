@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import stat
 from pathlib import Path
 
@@ -12,22 +10,18 @@ import numpy as np
 import pytest
 from tests.support.lockstep import Lockstep
 from tests.support.memory_fleet import in_memory, member
-from tests.support.small_fleets import free_ports
-from tests.support.waiting import until, until_true
+from tests.support.waiting import until_true
 
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings, Limits
-from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.planning import exposures
 from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.wire import Codec, Reason
 from gossamer.agents.statistics.layout import Layout
-from gossamer.agents.store import maintenance
 from gossamer.agents.store.agent_store import AgentStore
 from gossamer.errors import InvalidInput
-from gossamer.faults import Loss
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
@@ -296,42 +290,3 @@ def test_whole_agents_with_masks_that_change_and_a_restart(tmp_path: Path) -> No
     assert {j: secret for j, (secret, _) in again.items()} == {j: secret for j, (secret, _) in first.items()}
     assert all(again[j][1] > first[j][1] > 50 for j in first)
     assert worst < 0.5
-
-
-@pytest.mark.slow
-def test_processes_with_masks_that_change_survive_loss_a_join_and_a_kill(tmp_path: Path) -> None:
-    """30% of all messages are lost; agent 3 joins late, and agent 1 is killed with SIGKILL.
-
-    A mask at one end only would be 5/4 in the average. What is left in it shrinks with the masks' increments.
-    """
-    levels, cycle = np.array([3.0, 8.0, -2.0, 11.0]), Network.cycle(4)
-    for i, level in enumerate(levels):
-        (tmp_path / f"{i}.csv").write_text(f"{level}\n")
-    path = Fleet.create(
-        cycle,
-        endpoints=[f"127.0.0.1:{port}" for port in free_ports(4)],
-        sources=[f"csv:{tmp_path / str(i)}.csv" for i in range(4)],
-        privacy={"mask": 5.0, "refresh": True},
-        rounds={"every": "10ms", "timeout": "100ms", "death": "2s"},
-    ).write(tmp_path)
-    options = {"store": str(tmp_path / "stores"), "faults": (str(Loss(0.3)),)}
-
-    def close(members: int, *fleets: LocalFleet) -> bool:
-        for fleet in fleets:
-            fleet.supervise()
-        now = [status.estimate for fleet in fleets for status in fleet.status()]
-        known = np.ravel([estimate for estimate in now if estimate and None not in estimate]).astype(float)
-        return len(known) == members and bool(np.abs(known - levels[:members].mean()).max() < 0.2)
-
-    with LocalFleet(path, "0-2", **options) as first:
-        until(lambda: close(3, first), "the average of three")
-        with LocalFleet(path, "3", **options) as late:
-            until(lambda: close(4, first, late), "the average of four")
-            victim = first.pids[1]
-            os.kill(victim, signal.SIGKILL)
-            until(lambda: first.supervise() or first.pids.get(1, victim) != victim, "a restart")
-            until(lambda: close(4, first, late), "the average after the kill")
-    secrets = [maintenance.check(tmp_path / "stores" / f"agent{i}.sqlite").secrets for i in range(4)]
-    for i, j in cycle.edges.tolist():
-        assert secrets[i][j][0] == secrets[j][i][0]
-        assert abs(secrets[i][j][1] - secrets[j][i][1]) <= 1
