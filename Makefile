@@ -82,7 +82,8 @@ test:
 	$(PYTEST) || { echo "repeating what failed, one test at a time"; \
 	  $(PYTEST) -n 0 --last-failed --last-failed-no-failures none; }
 
-# The dashboard is tested in a real browser; without one those tests are skipped, and say so.
+# The dashboard is tested in a real browser; without one those tests are skipped, and say so. Debian's packages are
+# installed one after the other, because apt locks its lists: next to another apt-get it fails.
 chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
@@ -90,14 +91,14 @@ chromium:
 	|| echo "No Chromium: tests in the browser will be skipped. On Debian or Ubuntu: apt-get install chromium"
 
 # Sources and sinks of MQTT are tested with a real broker; without one those tests are skipped, and say so.
-mosquitto:
+mosquitto: | chromium
 	@command -v mosquitto >/dev/null || test -x /usr/sbin/mosquitto \
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y mosquitto mosquitto-clients; } >/dev/null 2>&1; } \
 	|| echo "No Mosquitto: tests with a broker will be skipped. On Debian or Ubuntu: apt-get install mosquitto"
 
 # The files for Prometheus are tested with a real one: its Debian package is unpacked, not installed, so no service starts.
-prometheus: $(STAMP)
+prometheus: $(STAMP) | mosquitto
 	@command -v prometheus promtool >/dev/null || test -x $(BIN)/promtool || { folder=$$(mktemp -d) && (cd $$folder \
 	  && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; } \
 	  && dpkg-deb --extract prometheus_*.deb .) >/dev/null 2>&1 \
