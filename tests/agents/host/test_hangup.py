@@ -12,12 +12,12 @@ PRELUDE = """
 import os, pty, random, signal, sys, time
 from gossamer.agents.host.hangup import Terminal
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest may run under nohup, which a process inherits
 caught = []
 
 def serve(terminal, ready, slow=0.0):
     # As an agent starts: it holds SIGHUP back until it can handle it, and then decides who sent it.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored, it would be lost: pytest may run under nohup
     os.write(ready, b"x")
     time.sleep(slow)
     signal.signal(signal.SIGHUP, lambda *_: caught.append("stop" if terminal.gone else "reload"))

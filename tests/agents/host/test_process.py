@@ -269,7 +269,8 @@ def test_a_closed_terminal_stops_an_agent(path: Path) -> None:
     """But only if it had one: SIGHUP from anyone else reloads."""
     options = Options(fleet=str(path), agent="0", insecure=True, logs=str(path.parent)).text()
     program = f"""
-import os, pty, sys
+import os, pty, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # pytest may run under nohup
 pid, master = pty.fork()
 if not pid:
     os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.host.process", {options!r}])
