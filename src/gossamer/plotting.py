@@ -171,8 +171,8 @@ def draw_curves(
             )
     ax.set(xscale="log", yscale=_scale(curves), xlabel=xlabel, ylabel=ylabel)
     _explain(ax, curves)
-    _ticks(ax.xaxis, room=38)
-    _ticks(ax.yaxis, room=18)
+    log_ticks(ax.xaxis, room=38)
+    log_ticks(ax.yaxis, room=18)
 
 
 def legend(axes: Sequence[Axes]) -> None:
@@ -238,7 +238,7 @@ def _draw_dots(ax: Axes, curves: Sequence[Curve], label: str) -> None:
     ax.set_yticks(range(len(methods)), methods, parse_math=False)
     if _explain(ax, curves):
         ax.plot([], [], "o", color=GRAY, label="exact")
-    _ticks(ax.xaxis, room=24)
+    log_ticks(ax.xaxis, room=24)
 
 
 def _explain(ax: Axes, curves: Sequence[Curve]) -> bool:
@@ -282,7 +282,7 @@ def _scale(curves: Sequence[Curve]) -> str:
     return "log" if np.any(np.isfinite(values) & (values > 0)) else "linear"
 
 
-def _ticks(axis: XAxis | YAxis, room: int) -> None:
+def log_ticks(axis: XAxis | YAxis, room: int) -> None:
     """Set labels on a log axis that has room for this many characters (lines on the y axis), without overlaps."""
     from matplotlib.ticker import (
         FuncFormatter,

@@ -139,5 +139,6 @@ def test_the_report_names_the_paper_and_sets_its_formulas():
     assert _math("SSTM_sc at T/2 ≥ k*: T's") == (
         "SSTM<sub>sc</sub> at <i>T</i>/2 ≥ <i>k</i>*: <i>T</i>&#x27;s"
     )
+    assert _math("1.7e6 times, below 1e−12") == "1.7 × 10<sup>6</sup> times, below 10<sup>−12</sup>"
     assert _math("A center") == "A center"
     assert set(THRESHOLDS) == {claim.name for figure in FIGURES for claim in figure.claims}

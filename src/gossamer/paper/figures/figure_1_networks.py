@@ -181,7 +181,7 @@ def _mixing(results: Results, settings: Settings) -> Finding:
     low, high = extremes(norms)
     return Finding(
         verdict(high < 1 and off < 1e-12), high, low, high, f"‖W − 11ᵀ/N‖ from {low:.4f} to {high:.6f}",
-        f"symmetric, unit row sums (to within {off:.0e}), norm below 1 on all five graphs",
+        f"symmetric, unit row sums (to within {number(off, 1)}), norm below 1 on all five graphs",
     )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from gossamer.paper.shared import problem
 from gossamer.paper.shared.convergence import METHODS, horizons, main_pieces
 from gossamer.paper.shared.modes import EverySDA, energies, modes
 from gossamer.paper.shared.problem import GRAPHS, TITLES
+from gossamer.plotting import log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -110,6 +111,7 @@ def draw(results: Results, settings: Settings) -> Picture:
             style.line(ax, mark, truth.column("rounds"), np.log(truth.column("value")))
             style.points(ax, mark, runs.column("rounds"), runs, np.log)
         ax.set_xscale("log")
+        log_ticks(ax.xaxis, room=26)
         ax.set_title(TITLES[graph])
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$\ln\,\mathrm{E}\,\sum_i (\hat\theta_{i,T}-\bar\mu)^2$")
@@ -230,7 +232,9 @@ def _asymptotic(results: Results, settings: Settings) -> Finding:
             rows = results.where(
                 experiment="convergence", graph=graph, method=method, quantity="variance"
             ).sort("rounds")
-            slopes[f"{method} {graph}"] = problem.slope(rows.column("rounds")[-2:], rows.column("value")[-2:])
+            slopes[f"{style.MARKS[method].label} on {TITLES[graph]}"] = problem.slope(
+                rows.column("rounds")[-2:], rows.column("value")[-2:]
+            )
     low, high = min(slopes.values()), max(slopes.values())
     worst = max(slopes, key=lambda name: abs(slopes[name] + 1))
     return Finding(

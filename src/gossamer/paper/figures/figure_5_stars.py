@@ -203,7 +203,7 @@ def _no_bias(results: Results, settings: Settings) -> Finding:
     bias = results.where(quantity="bias").column("value")
     low, high = extremes(bias)
     return Finding(
-        verdict(high < 1e-20), high, low, high, f"largest squared bias {high:.0e}",
+        verdict(high < 1e-20), high, low, high, f"largest squared bias {number(high, 1)}",
         "all means are equal and every method starts at their average",
     )  # fmt: skip
 

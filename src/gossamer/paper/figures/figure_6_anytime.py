@@ -30,6 +30,7 @@ from gossamer.paper.shared import convergence, problem, samples
 from gossamer.paper.shared.complexity import examined, first_passages
 from gossamer.paper.shared.modes import EverySDA
 from gossamer.paper.shared.problem import GRAPHS, TITLES, around, described, first_at_most
+from gossamer.plotting import log_ticks
 from gossamer.theory import centralized_limit, network_limit
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def _errors(ax: Axes, results: Results) -> None:
             style.points(ax, mark, rounds, runs, partial(np.multiply, rounds))
     ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
     ax.set(xscale="log", yscale="log", ylim=(0.6, 3000))
+    log_ticks(ax.xaxis, room=17)
 
 
 def _samples(ax: Axes, results: Results, settings: Settings, top: float) -> None:
@@ -190,6 +192,7 @@ def _samples(ax: Axes, results: Results, settings: Settings, top: float) -> None
     ax.set(xscale="log", yscale="log", ylim=(0.6, top))
     ax.set_yticks([tick for tick in (1, 2, 5, 10, 20, 50, 100) if tick <= top])
     ax.yaxis.set_minor_formatter(NullFormatter())
+    log_ticks(ax.xaxis, room=17)
     ax.invert_xaxis()
 
 

@@ -54,7 +54,9 @@ def _rates(results: Results, solver: str) -> dict[str, float]:
     """Return the fitted rates by network, each a median over discounts."""
     names = [f"rate at {discount:g}" for discount in DISCOUNTS]
     return {
-        graph: float(np.median(results.where(graph=graph, method=solver, quantity=names).column("value")))
+        TITLES[graph]: float(
+            np.median(results.where(graph=graph, method=solver, quantity=names).column("value"))
+        )
         for graph in GRAPHS
     }
 

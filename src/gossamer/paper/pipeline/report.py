@@ -150,6 +150,11 @@ def _math(text: str) -> str:
     """Return text as HTML in which powers, indices and letters are set as in a formula."""
     text = html.escape(text)
     text = re.sub(r"\^\(([^)]+)\)|\^([−-]?[\d.]*\d)", lambda m: f"<sup>{m[1] or m[2]}</sup>", text)
+    text = re.sub(
+        r"\b(\d[\d.]*)e([−-]?\d+)\b",
+        lambda m: f"{'' if m[1] == '1' else m[1] + ' × '}10<sup>{m[2]}</sup>",
+        text,
+    )
     text = re.sub(r"(?<=\w)_(\w+)", r"<sub>\1</sub>", text)
     return re.sub(r"(?<![\w&;-])([TKNkεκλμσγ])(?![\w;])", r"<i>\1</i>", text)
 
