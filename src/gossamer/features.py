@@ -220,6 +220,72 @@ class StateFeatures:
         return np.asarray(self.table[numbers])
 
 
+PARTS = 50
+"""Least number of independent parts that a trajectory must be worth for standard errors.
+
+With fewer, even the exact variance is of little use: errors are not normal, because some states were hardly seen.
+"""
+
+_ROWS = 2048
+"""Number of rows of a trajectory that tell how long it remembers."""
+
+
+class Succession:
+    """Sums over successive rows of features, (M, p), which tell how long a process remembers its state."""
+
+    def __init__(self, size: int) -> None:
+        self._sums = np.zeros((2, size + 1, size + 1))
+
+    def add(self, rows: Floats) -> None:
+        """Add the pairs of successive rows."""
+        now = np.column_stack([np.ones(len(rows)), rows])
+        self._sums += now[:-1].T @ np.stack([now[:-1], now[1:]])
+
+    @property
+    def memory(self) -> float:
+        """Number of steps that tell as much as one independent one, for the slowest combination of the features.
+
+        With eigenvalues x of the regression of a row on the one before, the largest (1 + x) / (1 - x), which is by what
+        factor the variance of a mean grows.
+        """
+        count = self._sums[0, 0, 0]
+        if not count:
+            return np.inf
+        zero, one = (part[1:, 1:] - np.outer(part[1:, 0], part[0, 1:]) / count for part in self._sums)
+        varies = np.diag(zero) > 1e-10 * np.diag(self._sums[0])[1:]
+        size = np.sqrt(np.where(varies, np.diag(zero), np.inf))
+        zero, one = (part / size / size[:, None] for part in (zero, one))
+        step = np.linalg.solve(zero + 1e-6 * np.eye(len(zero)), one)
+        # Subspace iteration: only the largest eigenvalues matter.
+        basis = np.random.default_rng(0).normal(size=(len(step), min(len(step), 32)))
+        for _ in range(10):
+            basis, _ = np.linalg.qr(step @ basis)
+        values = np.linalg.eigvals(basis.T @ step @ basis)
+        return (
+            np.inf
+            if np.any(np.abs(values) >= 1)
+            else float(max(1.0, ((1 + values) / (1 - values)).real.max()))
+        )
+
+
+def memory_of(rows: Floats) -> float:
+    """Return the `Succession.memory` of a trajectory's features, (T, p)."""
+    stride = max(1, len(rows) // _ROWS)
+    some = Succession(rows.shape[1])
+    some.add(rows[::stride])
+    return stride * some.memory
+
+
+def too_few(parts: float) -> str:
+    """Return why a trajectory that is worth so many independent parts has no standard errors, or an empty text."""
+    if parts >= PARTS:
+        return ""
+    return (
+        f"standard errors need more steps: states and rewards change so slowly that these are worth {parts:.2g} "
+        f"independent ones, fewer than {PARTS}"
+    )
+
+
 Features = Callable[[AnyArray], Floats]
 
 

@@ -173,3 +173,11 @@ def solve_square(matrix: Floats, right: Floats, scale: Floats, ridge: float = 0.
             worst = np.unravel_index(np.argmin(values[..., -1] / values[..., 0]), values.shape[:-1])
             raise Singular(directions[worst][-1] / size)
     return np.asarray(np.linalg.solve(scaled, right / size[:, None]) / size[:, None])
+
+
+def undetermined(solution: Floats, right: Floats, scale: Floats, ridge: float) -> Booleans:
+    """(..., k) whether a solution (..., p, k) of `solve_square` for `right` (p, k) is due to the ridge, by a tenth."""
+    unseen = scale <= 0
+    size = np.where(unseen, 1.0, scale)[:, None]
+    due = np.linalg.norm(ridge * solution * size, axis=-2) > 0.1 * np.linalg.norm(right / size, axis=-2)
+    return np.asarray(due | (right[unseen] != 0).any(axis=0))

@@ -207,7 +207,7 @@ def test_online_standard_errors():
     ratio = online.standard_errors(STATES) / fit.standard_errors(STATES)
     assert 0.6 < ratio.min() <= ratio.max() < 1.7  # different batches of the same steps
     width = np.diff(online.intervals(STATES))[..., 0] / online.standard_errors(STATES)
-    assert np.all((width > 2 * 1.96) & (width < 2 * 2.3))
+    assert width == pytest.approx(2 * 2.306, rel=1e-3)  # Student's t with 8 degrees of freedom
 
 
 # -- rivals and faults ----------------------------------------------------------------------------------------------

@@ -23,13 +23,14 @@ from gossamer.applications.values.averaging import Averaging
 from gossamer.applications.values.experience import Experience
 from gossamer.applications.values.lstd import (
     BATCHES,
+    FREEDOM,
     RIDGE,
     SHORTEST,
-    Sums,
     TraceSteps,
     Transitions,
     check_varied,
     slices,
+    slow_parts,
     solve,
     steps_of,
 )
@@ -38,12 +39,12 @@ from gossamer.applications.values.process import TableProcess
 from gossamer.applications.values.results import ValueFit, ValueRun, ValueRuns, check_states
 from gossamer.applications.values.rivals import DistributedTD, OneShot
 from gossamer.applications.values.simulation import Solver, alone, run, together
-from gossamer.arrays import AnyArray, Floats, Integers
+from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.results import OneOrMore
 from gossamer.errors import InvalidInput
 from gossamer.faults import FaultsLike
-from gossamer.features import features_of, fitted, rows_of
-from gossamer.least_squares import pack, solve_square, unpack
+from gossamer.features import features_of, fitted, memory_of, rows_of
+from gossamer.least_squares import pack, unpack
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import ChangingNetwork, Network, NetworkLike
 
@@ -400,6 +401,16 @@ class ValueEstimation:
         else:
             sums = averaging.separate([trajectories], seed)[0][0]
         theta = solve(sums, ridge)
+        spreads, freedom = None, float(FREEDOM)
+        if not self.shared and batches > 1:
+            spreads, freedom = self._own_spreads(trajectories, theta, method)
+        # Each agent tells from its own steps how long they remember; these numbers are averaged as well.
+        memory = np.mean(
+            [
+                self.memory(np.column_stack([phi[:, i], own.rewards.mean(axis=1)]), last[:, i])
+                for i, own in enumerate(trajectories)
+            ]
+        )
         pooled = together(alone(self, trajectories), 1)
         kept = np.linspace(0, len(flat[0]) - 1, min(len(flat[0]), 500)).round().astype(int)
         return ValueFit(
@@ -411,34 +422,36 @@ class ValueEstimation:
             theta=theta,
             center_theta=solve(pooled, ridge)[0],
             sums=sums,
-            errors=None
-            if self.shared or batches == 1
-            else self._own_errors(trajectories, theta, sums, ridge, method),
+            spreads=spreads,
+            degrees_of_freedom=freedom,
             ridge=ridge,
             offset=phi.mean(axis=(0, 1)) if self.average else np.zeros(self.size),
             effective_share=steps.effective_share,
+            parts=float(rounds / memory),
             seen=flat[0][kept],
         )
 
-    def _own_errors(
-        self, trajectories: Sequence[TraceSteps], theta: Floats, sums: Sums, ridge: float, method: Method
-    ) -> Floats:
-        """(N, P, P) covariances of theta: agents estimate the spread of their own batches and average it."""
-        rounds, size = len(trajectories[0].rewards), theta.shape[1]
+    def _own_spreads(
+        self, trajectories: Sequence[TraceSteps], theta: Floats, method: Method
+    ) -> tuple[Floats, float]:
+        """Return every agent's average over the network of the covariances of the agents' sums, (N, P, P), and its
+        degrees of freedom (Satterthwaite's)."""
+        rounds = len(trajectories[0].rewards)
         spreads = []
         for own, mine in zip(trajectories, theta, strict=True):
             residuals = own.rewards[:, 0] - own.differences @ mine
-            totals = (
-                np.stack([residuals[some] @ own.traces[some] for some in slices(rounds, BATCHES)]) / rounds
-            )
-            totals = totals - totals.mean(axis=0)
-            spreads.append(BATCHES / (BATCHES - 1) * totals.T @ totals)
-        held = (
-            unpack(settled(method, self.network, pack(np.stack(spreads)), rounds), size) / self.network.agents
-        )
-        eye = np.broadcast_to(np.eye(size), held.shape)
-        inverse = solve_square(sums.matrices[0], eye, sums.scale, ridge)
-        return np.asarray(inverse @ held @ np.swapaxes(inverse, -2, -1))
+            batches = [residuals[some] @ own.traces[some] for some in slices(rounds, BATCHES)]
+            parts = slow_parts(np.stack(batches) / rounds)
+            spreads.append(parts.T @ parts / len(parts))
+        totals = np.trace(spreads, axis1=1, axis2=2)
+        held = unpack(settled(method, self.network, pack(np.stack(spreads)), rounds), theta.shape[1])
+        return held / self.network.agents, FREEDOM * totals.sum() ** 2 / max((totals**2).sum(), 1e-300)
+
+    def memory(self, rows: Floats, last: Booleans) -> float:
+        """Return the number of steps that tell as much as one independent one, from what an agent sees, (T, p + 1), and
+        where episodes end, (T,)."""
+        decay = self.discount * self.trace * float(np.mean(~last))
+        return max(memory_of(rows), (1 + decay) / (1 - decay)) if decay < 1 else np.inf
 
     # -- steps as they come -----------------------------------------------------------------------------------------
 

@@ -18,10 +18,13 @@ import numpy as np
 
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import InvalidInput
-from gossamer.least_squares import Singular, in_words, solve_square
+from gossamer.least_squares import Singular, in_words, solve_square, undetermined
 
 BATCHES = 20
 """Number of batches of consecutive steps whose sums tell the standard errors."""
+
+FREEDOM = 8
+"""Degrees of freedom of standard errors: the number of cosines over the batches."""
 
 SHORTEST = 10
 """Least number of steps in a batch."""
@@ -123,26 +126,40 @@ def solve(sums: Sums, ridge: float) -> Floats:
         ) from None
 
 
-def standard_errors(sums: Sums, theta: Floats, states: Floats, ridge: float) -> Floats:
+def slow_parts(batches: Floats) -> Floats:
+    """(FREEDOM, ...) parts of a sum over K batches (K, ...); their mean square estimates its variance.
+
+    They are the coefficients of the slowest cosines, whose variances depend less on the correlation of steps than that
+    of the batches (Lazarus, Lewis, Stock and Watson: HAR inference: recommendations for practice, 2018).
+    """
+    count = len(batches)
+    waves = np.cos(np.pi / count * np.outer(np.arange(1, FREEDOM + 1), np.arange(count) + 0.5))
+    return np.asarray(np.sqrt(2.0) * np.tensordot(waves, batches, axes=1))
+
+
+def standard_errors(
+    sums: Sums, theta: Floats, states: Floats, ridge: float, spreads: Floats | None = None
+) -> Floats:
     """(N, M) standard errors of values states'theta, for directions `states` (M, P), from the sums of batches.
 
-    The error of a value is the mean of a_t = phi(s)'A^{-1} z_t (r_t - d_t'theta), up to terms of smaller order. Steps
-    are correlated, sums over long batches of them hardly, so the variance of all is that of K independent batches.
+    The error of a value is the mean of a_t = phi(s)'A^{-1} z_t (r_t - d_t'theta), up to terms of smaller order; its
+    variance is that of its `slow_parts`. NaN for states unlike all that were seen. `spreads`, (N, P, P), are the
+    covariances of the means of z_t (r_t - d_t'theta), where they are known.
     """
-    count = len(sums.rights)
     matrix = sums.matrices.sum(axis=0)
-    residuals = sums.rights - np.einsum("k...ab,...b->k...a", sums.matrices, theta)  # (K, N, P)
-    if matrix.ndim == 2:
-        directions = solve_square(matrix.T, states.T, sums.scale, ridge)  # (P, M)
-        shares = residuals @ directions
+    directions = solve_square(
+        np.swapaxes(matrix, -2, -1),
+        np.broadcast_to(states.T, (*matrix.shape[:-2], *states.T.shape)),
+        sums.scale,
+        ridge,
+    )  # (P, M), or (N, P, M)
+    if spreads is not None:
+        variances = np.einsum("npm,npq,nqm->nm", directions, spreads, directions)
     else:
-        swapped = np.swapaxes(matrix, -2, -1)
-        directions = solve_square(
-            swapped, np.broadcast_to(states.T, (len(matrix), *states.T.shape)), sums.scale, ridge
-        )
-        shares = np.einsum("knp,npm->knm", residuals, directions)
-    spread = shares - shares.mean(axis=0)
-    return np.asarray(np.sqrt(count / (count - 1) * (spread**2).sum(axis=0)))
+        residuals = sums.rights - np.einsum("kab,nb->kna", sums.matrices, theta)
+        variances = (slow_parts(residuals @ directions) ** 2).mean(axis=0)
+    unknown = undetermined(directions, states.T, sums.scale, ridge)
+    return np.where(unknown, np.nan, np.sqrt(np.maximum(variances, 0.0)))
 
 
 def check_varied(phi: Sequence[Floats] | Floats) -> None:

@@ -9,9 +9,10 @@ from scipy import stats
 
 from gossamer import checks
 from gossamer.applications.streams import Stream
-from gossamer.applications.values.lstd import SHORTEST, Sums, solve, standard_errors
+from gossamer.applications.values.lstd import FREEDOM, SHORTEST, Sums, solve, standard_errors
 from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput
+from gossamer.features import Succession, too_few
 from gossamer.methods import AnytimeSDA
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class OnlineValues:
         self._total = np.zeros((self._size, self._size))
         self._smooth = np.zeros((self._size, self._size))
         self._mean_features = np.zeros(size)
+        self._succession, self._before = Succession(size + 1), np.empty((0, size + 1))
+        self._going = 0.0  # decays of the trace
         own = self._size**2 if not problem.shared else 0
         return Stream(problem.network, self._batches * self._size + own, self._method)
 
@@ -126,6 +129,12 @@ class OnlineValues:
             self._sums[self._newest] += product
             self._total += product
             observation[:, self._newest] = added
+            if self._batches > 1:
+                reward = np.nanmean(got) if np.isfinite(got).any() else 0.0
+                now = np.append(phi, [[reward]], axis=1)
+                self._succession.add(np.append(self._before, now, axis=0))
+                self._before = now
+                self._going += float(self._decay[0])
             stream.advance(observation.reshape(agents, -1))
             self._smooth += stream.smoothing * (self._total / (t + 1) - self._smooth)
         else:
@@ -208,13 +217,24 @@ class OnlineValues:
         """Return (N, M) every agent's current values of M states."""
         return np.asarray(self.weights @ self._directions(states).T)
 
-    def standard_errors(self, states: object) -> Floats:
-        """Return (N, M) standard errors of `values`, by batch means; NaN before there are batches of 10 steps."""
+    @property
+    def withheld(self) -> str:
+        """Return why there are no standard errors, or an empty text."""
         if self._batches == 1:
-            raise InvalidInput("there are no standard errors without online(errors=True)")
+            return "there are no standard errors without online(errors=True)"
+        if self._length < SHORTEST:
+            return f"standard errors need {MOST * SHORTEST // 2} steps, got {self.rounds}"
+        decay = self._going / self.rounds
+        slowest = max(self._succession.memory, (1 + decay) / (1 - decay) if decay < 1 else np.inf)
+        return too_few(self.rounds / slowest)
+
+    def standard_errors(self, states: object) -> Floats:
+        """Return (N, M) standard errors of `values`; NaN while `withheld`, and for states unlike those seen."""
+        if self._batches == 1:
+            raise InvalidInput(self.withheld)
         rows = self._directions(states)
         sums, theta, ridge = self._now()
-        if self._length < SHORTEST:
+        if self.withheld:
             return np.full((len(theta), len(rows)), np.nan)
         if self._filled < self._length:  # the newest batch is shorter than the others
             matrices, rights = (
@@ -229,7 +249,7 @@ class OnlineValues:
         """Return (N, M, 2) confidence intervals of `values`, by Student's t."""
         level = checks.number("level", level, above=0, below=1)
         errors, values = self.standard_errors(states), self.values(states)
-        reach = stats.t.ppf((1 + level) / 2, max(self._newest, 1)) * errors
+        reach = stats.t.ppf((1 + level) / 2, FREEDOM) * errors
         return np.stack([values - reach, values + reach], axis=-1)
 
 

@@ -14,6 +14,7 @@ from gossamer.applications.values.lstd import BATCHES, SHORTEST, Sums, standard_
 from gossamer.arrays import AnyArray, Floats
 from gossamer.engines.results import ErrorResult, ErrorRuns, OneOrMore, Rounds, Value
 from gossamer.errors import InvalidInput
+from gossamer.features import too_few
 from gossamer.results import Record, Result
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ class ValueFit(Result):
     center            (p,) the weights that a center would have
     average_rewards   (N,) for the average reward; NaN with a discount
     effective_share   share of the steps that weighted steps are worth: 1 on policy
+    parts             number of independent steps that the steps of a trajectory are worth, in the slowest direction
+    degrees_of_freedom  of Student's t, for intervals
     """
 
     problem: ValueEstimation = field(compare=False)
@@ -103,10 +106,12 @@ class ValueFit(Result):
     theta: Floats  #: (N, P)
     center_theta: Floats  #: (P,)
     sums: Sums
-    errors: Any  #: (N, P, P) covariances, if agents have trajectories of their own
+    spreads: Floats | None  #: (N, P, P), if agents have trajectories of their own
+    degrees_of_freedom: float
     ridge: float
     offset: Floats  #: (p,) the mean features, if only differences of values are defined; else zeros
     effective_share: float
+    parts: float
     seen: AnyArray = field(compare=False)
 
     shown = ("agent", "rounds", "mean_value", "stderr", "distance", "distance_stderr", "note")
@@ -143,31 +148,24 @@ class ValueFit(Result):
         return np.asarray(self._rows(states) @ self.center)
 
     @property
-    def degrees_of_freedom(self) -> int:
-        """Degrees of freedom of Student's t: one less than the number of batches."""
-        return BATCHES - 1
-
-    @property
     def withheld(self) -> str:
         """Return why there are no standard errors, or an empty text."""
         if self.rounds < BATCHES * SHORTEST:
             return f"standard errors need {BATCHES * SHORTEST} steps, got {self.rounds}"
-        return ""
+        return too_few(self.parts)
 
     def standard_errors(self, states: object) -> Floats:
-        """Return (N, M) standard errors of `values`, valid for correlated steps; NaN while they are `withheld`.
+        """Return (N, M) standard errors of `values`, valid for correlated steps.
 
-        They use batch means: the sums over 20 batches of consecutive steps, averaged over the network like all sums,
-        vary as the sum of all does, whatever the correlation of steps within a batch.
+        The sums over 20 batches of consecutive steps, averaged over the network like all sums, tell the variance of the
+        sum of all. NaN while they are `withheld`, and for states unlike all that were seen.
         """
         rows = self._rows(states)
         if self.withheld:
             return np.full((len(self.theta), len(rows)), np.nan)
         if self.problem.average:  # the average reward is the last unknown; it is no part of a value
             rows = np.column_stack([rows, np.zeros(len(rows))])
-        if self.errors is not None:
-            return np.asarray(np.sqrt(np.maximum(np.einsum("mp,npq,mq->nm", rows, self.errors, rows), 0.0)))
-        return standard_errors(self.sums, self.theta, rows, self.ridge)
+        return standard_errors(self.sums, self.theta, rows, self.ridge, self.spreads)
 
     def intervals(self, states: object, level: float = 0.95) -> Floats:
         """Return (N, M, 2) confidence intervals of `values`, by Student's t."""
