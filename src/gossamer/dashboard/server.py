@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import secrets
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +23,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from gossamer import checks
 from gossamer.arrays import AnyArray
-from gossamer.dashboard.connections import MOST_CONNECTIONS, BoundedProtocol
+from gossamer.dashboard.connections import BoundedProtocol
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.safety import MOST_MESSAGE, MOST_SESSIONS, Guard, is_loopback
 from gossamer.errors import GossamerError, InvalidInput
 
 STATIC = Path(__file__).parent / "static"
+
+SLOWEST = 60.0
+"""Seconds within which a page must receive a frame: while it does not, it keeps a worker from other pages."""
 
 
 class Channel:
@@ -34,16 +39,24 @@ class Channel:
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
+        self.connection: BoundedProtocol = websocket.scope["state"]["connection"]
 
     async def send(
         self, type: str, /, *, arrays: dict[str, AnyArray] | None = None, **header: object
     ) -> None:
         """Send a frame, after the page has received all earlier frames."""
-        await self._websocket.send_bytes(packed({"type": type, **header}, **(arrays or {})))
+        await self.pass_on(packed({"type": type, **header}, **(arrays or {})))
 
     async def pass_on(self, frame: bytes) -> None:
-        """Send a frame that is already packed."""
-        await self._websocket.send_bytes(frame)
+        """Send a frame that is already packed; a page that does not receive it in time is disconnected."""
+        try:
+            async with asyncio.timeout(SLOWEST):
+                await self._websocket.send_bytes(frame)
+                while self.connection.is_sending:
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            self.connection.abort()
+            raise WebSocketDisconnect(1013) from None
 
     async def complain(self, error: GossamerError, **header: Any) -> None:
         """Show an error on the page."""
@@ -84,7 +97,7 @@ class Page(NamedTuple):
 
 def application(pages: Sequence[Page], host: str, port: int, token: str | None) -> Guard:
     """Return the pages as an application behind its guard."""
-    open_sessions: set[WebSocket] = set()
+    sessions: list[BoundedProtocol] = []  # in the order in which they were opened
 
     def show(page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def shown(request: Request) -> Response:
@@ -94,20 +107,25 @@ def application(pages: Sequence[Page], host: str, port: int, token: str | None) 
 
     def talk(page: Page) -> Callable[[WebSocket], Awaitable[None]]:
         async def talking(websocket: WebSocket) -> None:
-            await websocket.accept()
-            if len(open_sessions) >= MOST_SESSIONS:
-                await Channel(websocket).send("full", message=f"{MOST_SESSIONS} pages are open; close one")
-                await websocket.close(1013)
-                return
-            open_sessions.add(websocket)
+            channel = Channel(websocket)
+            connection = channel.connection
+            connection.is_page = _has_room(sessions, connection.address)
+            if connection.is_page:
+                sessions.append(connection)
             try:
-                await page.session(Channel(websocket))
+                await websocket.accept()
+                if connection.is_page:
+                    await page.session(channel)
+                else:
+                    await channel.send("full", message=f"{MOST_SESSIONS} pages are open; close one")
             except WebSocketDisconnect:
                 pass
             finally:
-                open_sessions.discard(websocket)
+                if connection in sessions:
+                    sessions.remove(connection)
+                connection.is_page = False
                 with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                    await websocket.close()
+                    await websocket.close(1013)
 
         return talking
 
@@ -125,6 +143,20 @@ def application(pages: Sequence[Page], host: str, port: int, token: str | None) 
     routes += [WebSocketRoute(f"/live{page.path}", talk(page)) for page in pages]
     routes += [Route("/pages", offered), Mount("/static", StaticFiles(directory=STATIC))]
     return Guard(Starlette(routes=routes, lifespan=lifespan), host, port, token)
+
+
+def _has_room(sessions: list[BoundedProtocol], address: str) -> bool:
+    """Return whether a page may open; one of an address with fewer pages takes the place of a busier address's."""
+    if len(sessions) < MOST_SESSIONS:
+        return True
+    pages = Counter(session.address for session in sessions)
+    most = max(pages.values())
+    if 0 < pages[address] >= most - 1:
+        return False
+    newest = [session for session in sessions if pages[session.address] == most][-1]
+    sessions.remove(newest)
+    newest.abort()
+    return True
 
 
 class Server:
@@ -151,7 +183,6 @@ class Server:
             server_header=False,
             proxy_headers=False,
             http=BoundedProtocol,
-            limit_concurrency=MOST_CONNECTIONS + 4 * MOST_SESSIONS,
             ws_max_size=MOST_MESSAGE,
             ws_per_message_deflate=False,  # packing numbers costs more than sending them
             ws_ping_interval=20,
