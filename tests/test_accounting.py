@@ -88,15 +88,16 @@ def test_closed_forms():
 
 
 @pytest.mark.slow
-def test_the_large_case_bounds_the_exact_one(monkeypatch):
+@pytest.mark.parametrize("name", ["grid:8x9", "expander:900x4"])
+def test_the_large_case_bounds_the_exact_one(name, monkeypatch):
     for noise in (0.0, 1.0):
-        exact = gs.privacy("grid:8x9", 20.0, noise=noise, coalition=[7])
+        exact = gs.privacy(name, 20.0, noise=noise, coalition=[7])
         monkeypatch.setattr("gossamer.accounting.DENSE", 1)
-        bound = gs.privacy("grid:8x9", 20.0, noise=noise, coalition=[7])
+        bound = gs.privacy(name, 20.0, noise=noise, coalition=[7])
         monkeypatch.undo()
-        np.testing.assert_allclose(bound.mu_change, exact.mu_change, rtol=1e-9)
+        np.testing.assert_allclose(bound.mu_change, exact.mu_change, rtol=1e-8)
         honest = ~np.isnan(exact.mu_move)
-        assert np.all(bound.mu_move[honest] >= exact.mu_move[honest] * (1 - 1e-12))
+        assert np.all(bound.mu_move[honest] >= exact.mu_move[honest] * (1 - 1e-8))
         assert np.all(bound.mu_move[honest] <= 2 * exact.mu_move[honest].max())
         assert bound.notes
         assert not exact.notes

@@ -31,7 +31,7 @@ from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.gaussian_privacy import delta_of, epsilon_of, mu_of
-from gossamer.numerics.selected import factored_inverse
+from gossamer.numerics.selected import centered_inverse, factored_inverse, factors_fill
 from gossamer.observations import Masks, incidence
 from gossamer.results import Record, Result
 
@@ -410,16 +410,22 @@ def _resistances(covariance: sp.csc_array, ground: float) -> tuple[Floats, Float
         diagonal = inverse.diagonal()
         moved = np.max(diagonal[:, None] + diagonal - 2 * inverse, axis=1)
     else:
-        inner, inverse_column = factored_inverse(matrix)
+        centered = centered_inverse(sp.csr_array(covariance), ground) if factors_fill(covariance) else None
+        # Differences of levels sum to zero, so resistances between agents do not need the part of their mean.
+        mean = 1 / (ground * size) if centered and grounded else 0.0
+        inner, inverse_column = centered or factored_inverse(matrix)
         diagonal = np.zeros(size)
-        diagonal[kept] = inner
+        diagonal[slice(None) if centered else kept] = inner
         # Resistances are distances, so a path through one central agent bounds them all.
         center = int(np.argmin(diagonal))
         column = np.zeros(size)
-        if grounded or center < size - 1:
+        if len(inner) == size:
+            column[:] = inverse_column(center)
+        elif center < size - 1:
             column[kept] = inverse_column(center)
         from_center = diagonal + diagonal[center] - 2 * column
         moved = from_center + from_center.max()
+        diagonal += mean
     return (diagonal.copy() if grounded else np.full(size, np.inf)), moved
 
 
