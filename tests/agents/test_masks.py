@@ -186,6 +186,8 @@ def test_settings_that_cannot_be_masked_are_refused() -> None:
         AgentSettings(
             0, (), method=AnytimeSDA("local"), mask=1.0, dimension=2, model=FleetModel("logistic", ("x",))
         )
+    with pytest.raises(InvalidInput, match="the changes would reveal the sums; leave out mask or weighting"):
+        AgentSettings(0, (), method=AnytimeSDA("local"), mask=1.0, weighting="samples")
     with pytest.raises(
         InvalidInput, match=r"mask must be one number, or one for each of the 1 component\(s\), got 2 num"
     ):

@@ -8,8 +8,11 @@ from tests.support.ledgers import drive
 from tests.support.small_fleets import weights_of
 
 import gossamer as gs
+from gossamer.agents.round.batching import Batcher
+from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.ledger_state import LedgerState
+from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.masking import (
     LARGEST_MASK,
     Masking,
@@ -20,6 +23,8 @@ from gossamer.agents.round.masking import (
     well_formed,
 )
 from gossamer.agents.round.messages import Outgoing
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.transports.memory import Memory
 from gossamer.errors import Unsupported
 from gossamer.faults import Faults, Partition
 from gossamer.methods import AnytimeSDA
@@ -154,6 +159,29 @@ def test_no_value_is_told_before_all_masks_are_agreed() -> None:
         unmasked,
     ) in opened.items():  # the first value: the observation and the masks, and nothing has moved
         assert unmasked == pytest.approx(i, abs=1e-9)
+
+
+@pytest.mark.parametrize("first", [20, 120])
+def test_a_late_first_observation_is_not_the_difference_of_two_values_with_the_same_masks(first: int) -> None:
+    """Agent 4 observes for the first time in this round: before others have waited long enough for it, or after."""
+    agents = fleet()
+    edges = agents[4].masks.edges
+    told = []  # values of agent 4, whether it had observed, and its masks
+    for t in range(first + 400):
+        for i, agent in enumerate(agents):
+            agent.begin(np.array([float(i)]), samples=float(i != 4 or t >= first))
+        messages = {(i, int(j)): agents[i].tell(int(j)) for i in range(9) for j in GRID.neighbors(i)}
+        if told_value(messages[4, 1]):
+            told.append((t >= first, {j: float(edge.mask[0]) for j, edge in edges.items()}))
+        for i, agent in enumerate(agents):
+            agent.finish({int(j): messages[int(j), i] for j in GRID.neighbors(i)})
+    before, after = (
+        masks[0] if (masks := [m for seen, m in told if seen == said]) else {} for said in (0, 1)
+    )
+    assert bool(before) == (first > 64)  # an agent that observes nothing passes values on, after a while
+    assert all(before[j] != after[j] for j in before)
+    assert agreed(agents, GRID)
+    np.testing.assert_allclose(estimates(agents), 4.0, atol=1e-3)
 
 
 def test_an_agent_that_lost_its_masks_gets_them_again() -> None:
@@ -381,7 +409,7 @@ def test_under_loss_ends_differ_by_one_increment_at_most_and_the_average_converg
     # The sum of all masks is one increment of standard deviation 1000/(k+1) for each lagging edge.
     early, late = np.abs(errors[20:60]).mean(), np.abs(errors[-200:]).mean()
     index = agents[0].masks.edges[1].index
-    assert index > 200
+    assert index > 150
     assert late < 4 * SCALE * np.sqrt(12) / index
     assert late < early / 4
     np.testing.assert_allclose(estimates(agents), 4.0, atol=4 * SCALE * np.sqrt(12) / index)
@@ -412,6 +440,70 @@ def test_a_restart_from_an_older_store_and_a_join_take_the_index_of_the_others()
     np.testing.assert_allclose(estimates(agents), 4.0, atol=SCALE / 20)  # one mask alone would be SCALE / 9
 
 
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_a_new_observation_is_told_only_with_new_increments_of_all_masks(loss: float) -> None:
+    """Otherwise the difference of two values would show it to the neighbors whose increments it has.
+
+    Agent 4 is restored from an older store in round 100, and agent 1 is restarted without one in round 150.
+    """
+    generator = np.random.default_rng(5)
+    agents = [changing(GRID, i) for i in range(9)]
+    last: list[tuple[float, dict[int, int]]] = [
+        (0.0, {})
+    ] * 9  # own part and indices of each agent's newest value
+    changed = 0
+    for t in range(200):
+        if t == 80:
+            older = agents[4].remember()
+        elif t == 100:
+            agents[4] = changing(GRID, 4, restored=older, serial=10_000)
+        elif t == 150:
+            agents[1] = changing(GRID, 1, serial=20_000)
+        for agent in agents:
+            fresh = agent.masks.fresh
+            agent.begin(generator.standard_normal(1), samples=float(fresh))
+        messages = {(i, int(j)): agents[i].tell(int(j)) for i in range(9) for j in GRID.neighbors(i)}
+        for i, agent in enumerate(agents):
+            edges = agent.masks.edges
+            if values := [messages[i, j].rows for j in edges if told_value(messages[i, j])]:
+                others = agent.masks.total + agent.returning + sum(agent.flow(j)[0] for j in edges)
+                own = float(np.frombuffer(values[0])[0] - others[0])
+                before, indices = last[i]
+                now = {j: edges[j].index for j in agent.live}
+                if abs(own - before) > 1e-9:
+                    changed += 1
+                    assert all(indices.get(j, -1) != index for j, index in now.items())
+                last[i] = own, now
+            agent.finish(
+                {int(j): messages[int(j), i] for j in GRID.neighbors(i) if generator.random() >= loss}
+            )
+    assert changed > (300 if loss else 1500)
+    assert agreed(agents, GRID) or loss
+
+
+def test_observations_wait_until_all_masks_have_changed() -> None:
+    pair, layout = Network.path(2), Layout(1)
+    masks = Masking(0, np.array([0.0, SCALE]), 1, {1: np.ones(2)}, known={1: (bytes(32), 5)})
+    program = ledger_program(LOCAL, pair, 50)
+    ledger = Ledger(program, 0, weights_of(pair, 0), 2, masks=masks)
+    conversation = Conversation(0, ledger, Memory().transport(0, (1,)), (1,), timeout=1e-3)
+    loop = RoundLoop(Batcher(layout), ledger, conversation, lambda failure: pytest.fail(str(failure)))
+    loop.paced = iter([np.array([7.0])])
+    loop.pending.append(np.array([8.0]))
+    loop.play(0.0)
+    assert loop.taken == 0
+    assert not ledger.samples
+    said = bytes([1]) + masks.edges[1].digest + (5).to_bytes(8, "little")
+    masks.hear(1, Outgoing(1, 0, True, bytes(48), mask=said))
+    loop.play(0.0)
+    assert not ledger.samples
+    loop.play(0.0)  # with mask 6
+    assert ledger.samples == 2
+    loop.pending.append(np.array([9.0]))
+    loop.last()  # nothing is told any more
+    assert ledger.samples == 3
+
+
 def test_a_claimed_index_costs_little_and_a_forged_secret_nothing() -> None:
     pair = Network.path(2)
     agents = [changing(pair, 0), changing(pair, 1)]
@@ -420,6 +512,7 @@ def test_a_claimed_index_costs_little_and_a_forged_secret_nothing() -> None:
     before = edge.index
     lie = bytes([1]) + edge.digest + (2**60).to_bytes(8, "little")
     agents[1].masks.hear(0, Outgoing(1, 0, True, b"", mask=lie))
+    agents[1].masks.update([0])
     assert edge.index == before + 1000
     fresh = changing(pair, 1)
     offer = b"\x02" + bytes(8) + bytes(8) + bytes(32)

@@ -96,16 +96,18 @@ class PrivacyTable(FileTable, frozen=True, kw_only=True):
 
 def check_privacy(settings: AgentSettings) -> None:
     """Raise unless masks and noise can hide everything that depends on observations."""
-    if settings.mask and (settings.extremes or settings.model is not None):
-        what = "extremes" if settings.extremes else "model"
-        why = (
-            "the extremes of a fleet are observations of a member"
-            if settings.extremes
-            else "the sums of a model change with its estimate, and the changes would reveal the rows"
-        )
-        raise InvalidInput(
-            f"hides averages of observations, but {why}; leave out mask or {what}", parameter="mask"
-        )
+    unmaskable = {
+        "extremes": settings.extremes and "the extremes of a fleet are observations of a member",
+        "model": settings.model is not None
+        and "the sums of a model change with its estimate, and the changes would reveal the rows",
+        "weighting": settings.weighting == "samples"
+        and "sums per round change in rounds without observations as well, and the changes would reveal the sums",
+    }
+    for what, why in unmaskable.items():
+        if settings.mask and why:
+            raise InvalidInput(
+                f"hides averages of observations, but {why}; leave out mask or {what}", parameter="mask"
+            )
     if not (settings.noise or settings.epsilon):
         return
     name = "epsilon" if settings.epsilon else "noise"

@@ -1,8 +1,7 @@
 cimport cython
 
-from gossamer.agents.round.ledger cimport standing_of
 from gossamer.agents.round.masking cimport told_value
-from gossamer.agents.round.messages cimport Outgoing, Received
+from gossamer.agents.round.messages cimport Outgoing, Received, standing_of
 from gossamer.agents.round.wire cimport Codec
 
 

@@ -30,9 +30,9 @@ import numpy as np
 
 from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.closing import ENDS
-from gossamer.agents.round.ledger import Ledger, standing_of
+from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.masking import told_value
-from gossamer.agents.round.messages import Received
+from gossamer.agents.round.messages import Received, standing_of
 from gossamer.agents.round.quiet import SilenceRule
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload

@@ -1,7 +1,7 @@
 cimport cython
 
 from gossamer.agents.round.masking cimport Masking
-from gossamer.agents.round.messages cimport Outgoing
+from gossamer.agents.round.messages cimport Outgoing, standing_of
 from gossamer.agents.round.numbers cimport Numbers
 
 
@@ -18,7 +18,7 @@ cdef class Ledger:
     cdef public long long silence, serial, age, degree, durable, reset
     cdef public dict closings, parked
     cdef public Masking masks
-    cdef object _kept, _constant
+    cdef object _kept, _constant, _held
     cdef public double samples
     cdef Py_ssize_t _rounds, _after_loss, _now
     cdef long long _born
@@ -50,6 +50,3 @@ cdef class Ledger:
     cpdef finish(self, heard)
     @cython.locals(edge=EdgeEnd, tell=bint)
     cdef bint _hear_mask(self, neighbor, Outgoing message) except -1
-
-
-cpdef int standing_of(Outgoing message)

@@ -16,8 +16,8 @@ import numpy as np
 
 from gossamer.agents.round.closing import ALWAYS, ENDS, HOLDS, Closing, Parked
 from gossamer.agents.round.ledger_state import KEPT, RETURNING, LedgerState
-from gossamer.agents.round.masking import Masking
-from gossamer.agents.round.messages import Outgoing
+from gossamer.agents.round.masking import AWAITED, Masking
+from gossamer.agents.round.messages import Outgoing, standing_of
 from gossamer.agents.round.numbers import Numbers
 from gossamer.agents.round.overgrowth import LOOK, Overgrowth
 from gossamer.arrays import Floats
@@ -43,9 +43,7 @@ class EdgeEnd:
     """
 
     def __init__(self, since: int, begun: int, age: int) -> None:
-        self.k = 0
-        self.free = False
-        self.calm = 0
+        self.k, self.free, self.calm = 0, False, 0
         self.begin_anew(since, begun, age)
 
     def begin_anew(self, since: int, begun: int, age: int) -> None:
@@ -92,21 +90,19 @@ class Ledger:
         most: Floats | None = None,
         masks: Masking | None = None,
     ) -> None:
-        self.program = program
-        self.me = me
-        self.dimension = dimension
+        self.program, self.me, self.dimension = program, me, dimension
         self.masks = masks
         self.silence = silence
         self.return_rate = return_rate
         self.edge_registers = len(program.edge)
         self._rounds, self._after_loss = program.rounds, program.after_loss
         self._edges: dict[int, EdgeEnd] = {}  # by neighbor, in ascending order
-        self._born = serial
-        self.serial = serial
+        self._born = self.serial = serial
         state = restored or LedgerState(0, serial, 0.0, np.zeros((len(program.own), dimension)), {})
         self.age, self.samples = state.age, state.samples
         self._now = max(min(self.age, self._rounds) - 1, 0)  # the row in use
         self.closings: dict[int, Closing] = {}
+        self._held: Floats | None = None  # the agent's registers, while its value does not follow them
         self.durable = ALWAYS  # the store has everything up to this serial
         self.reset = state.reset
         self.overgrowth = Overgrowth(dimension, None if masks is None else masks.scales)
@@ -185,9 +181,15 @@ class Ledger:
         `weight` is the weight of the observation in the agent's running mean. By default it is samples / all samples so
         far, so that the running mean is the plain mean of everything that this agent has observed, at any rate.
         """
+        if self.masks is not None and self.masks.opened and samples and not self.samples:
+            self._withdraw()
         self.samples += samples
         if weight is None:
             weight = samples / self.samples if samples else 0.0
+        if self.masks is not None and not (self.masks.fresh or samples):
+            own, weight = self._numbers.own, 0.0  # without this, smoothing would change the value
+            self._held = own.copy()
+            own[:] = self.program.estimate[self._now, : len(own)] @ own
         if self.age < self._rounds:  # after that the coefficients no longer change
             self._now = self.age
         self._numbers.begin(self._now, observation, weight)
@@ -248,9 +250,11 @@ class Ledger:
         if self._returns:
             self._shrink()
         self._count()  # valid from the next message on, because both ends use the degrees that they sent
-        if self.masks is not None and (self.masks.stale or self.degree != degree):
+        if self.masks is not None and (self.masks.stale or not self.masks.opened or self.degree != degree):
             self._follow_masks()
         self._numbers.finish(self._now)
+        if self._held is not None:
+            self._numbers.own[:], self._held = self._held, None
         self.serial += 1
         self.age += 1
         if self._most is None:
@@ -266,25 +270,21 @@ class Ledger:
     @property
     def mean(self) -> Floats:
         """The running mean of the agent's own observations: a view, which changes as rounds finish."""
-        mean: Floats = self._numbers.own[self.program.mean]
-        return mean
+        return np.asarray(self._numbers.own[self.program.mean])
 
     def local(self, register: str) -> Floats:
         """One of the agent's own registers by name: a view, which changes as rounds finish."""
-        own: Floats = self._numbers.own[self.program.own.index(register)]
-        return own
+        return np.asarray(self._numbers.own[self.program.own.index(register)])
 
     def flow(self, neighbor: int) -> Floats:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        ledger: Floats = self._numbers.tells[self._edges[neighbor].k, 1:].copy()
-        return ledger
+        return np.array(self._numbers.tells[self._edges[neighbor].k, 1:])
 
     @property
     def returning(self) -> Floats:
         """The part of the answer that comes from the flows of dropped edges, shape (n,)."""
         factors = self.program.estimate[self._now, len(self.program.own) + 1 : -1]
-        left: Floats = factors @ self._numbers.tells[-1, 1:]
-        return left
+        return np.asarray(factors @ self._numbers.tells[-1, 1:])
 
     def drop(self, neighbor: int, *, at_once: bool = False) -> None:
         """Treat the neighbor as dead: its flow returns, and if it comes back, the edge starts with zero flow."""
@@ -365,12 +365,19 @@ class Ledger:
         live = self.live
         assert self.masks is not None
         if self.masks.withdraws(live):
-            for j in live:
-                self._return(j)
-                self._begin_again(self._edges[j])
-            self._count()
-        self.masks.update(live)
+            self._withdraw()
+        self.masks.update(live, self.samples > 0 or self.age >= AWAITED)
         self._numbers.tells[-2, 1:] = self._constant + self.masks.total
+
+    def _withdraw(self) -> None:
+        """Start all edges anew, with other masks; tell no value until these are agreed."""
+        assert self.masks is not None
+        for j in self.live:
+            self._return(j)
+            self._begin_again(self._edges[j])
+        self._count()
+        self.masks.opened, self.masks.stale = False, True
+        self._numbers.tells[-2, 1:] = self._constant
 
     @property
     def live(self) -> list[int]:
@@ -462,8 +469,7 @@ class Ledger:
         """Return (n,) this agent's share of the average: its own mean plus its flows, without returning ones."""
         flow = self.program.flow_register
         assert flow is not None
-        held: Floats = self.mean + self._numbers.tells[:-1, 1 + flow].sum(axis=0)
-        return held
+        return np.asarray(self.mean + self._numbers.tells[:-1, 1 + flow].sum(axis=0))
 
     def give(self, heirs: Sequence[int]) -> None:
         """Hand this agent's share of the average to these neighbors, whose edges are closed, in equal parts."""
@@ -491,10 +497,3 @@ class Ledger:
             self.reset,
             *(({}, {}) if self.masks is None else (self.masks.kept, self.masks.secrets)),
         )
-
-
-def standing_of(message: Outgoing) -> int:
-    """Return the standing of the sender's ledger; a sender that has dropped the edge sends no echo."""
-    if not message.settled:
-        return NEW
-    return COMPARED if message.echo else DROPPED

@@ -22,6 +22,7 @@ class RoundLoop:
              called with the error
     taken    number of pending observations that were used
     resting  whether observations are held back, because the agent is handing over its share
+             (masks may hold them back as well, see `masking.py`)
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class RoundLoop:
         if self.resting:
             return Batch(np.zeros(self._ledger.dimension), 0, 0.0)
         new = []
-        if self.pending and self._batcher.takes():
+        # After the last batch no value is told before the agent starts again, with other masks.
+        fresh = self._ledger.masks is None or self._ledger.masks.fresh or self._batcher.ending
+        if fresh and self.pending and self._batcher.takes():
             new = [self.pending.popleft() for _ in range(len(self.pending))]
         self.taken += len(new)
         try:
-            observation = next(self.paced, None)
+            observation = next(self.paced, None) if fresh else None
             if observation is not None:
                 new.append(observation)
         except Exception as failure:

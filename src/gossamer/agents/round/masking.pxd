@@ -4,7 +4,7 @@ from gossamer.agents.round.messages cimport Outgoing
 
 
 cdef class MaskedEdge:
-    cdef public object mask, index
+    cdef public object mask, index, heard
     cdef public bytes digest, secret, said
     cdef public bint counts, sure, refuses, answers, tells, level, rests
 
@@ -13,7 +13,7 @@ cdef class Masking:
     cdef public object me, scales, _draw, _stream, _live
     cdef public long long least, _hope
     cdef public dict edges
-    cdef public bint opened, refusing, refresh, stale
+    cdef public bint opened, refusing, refresh, stale, fresh, _again
 
     @cython.locals(edge=MaskedEdge)
     cpdef tuple say(self, neighbor, bytes rows)

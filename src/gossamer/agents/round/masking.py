@@ -12,6 +12,8 @@ dropped, unlinked or handed over, mask and flow go together. What a message says
 - An agent tells no value before it is sure of the masks of all its edges but those of dead neighbors: it is *open*
   then. Its observations wait in its own mean. So X_i is complete in the first value that it tells, and the masks of
   agents that open later hide it as well. Once open, it tells its values over every edge of whose mask it is sure.
+- The first observation must not be the difference between two values with the same masks. So an agent waits for it for
+  `_HOPE` rounds before it opens. If the observation comes still later, the agent starts all its edges anew.
 - An edge moves only in rounds in which both ends tell values (`TELLS`).
 - An agent with fewer than `least` neighbors that take part does not take part, either: it drops its edges and says so
   (`REFUSES`). So that those who have refused can find together again, an agent that starts, or hears one that refuses
@@ -20,10 +22,16 @@ dropped, unlinked or handed over, mask and flow go together. What a message says
 With `refresh` the masks change in every round, so that they hide the differences between readings as well. The ends
 agree on a secret (`OFFERS` sends it after the digest), and the mask of an edge is a function of the secret and of an
 index k, which messages say after the digest: mask k adds to mask k-1 a normal number with standard deviation
-scale/(k+1), from a stream that is keyed with the secret and k. An end that hears its own index goes on to the next one;
-an end that hears a larger index takes it. So an end advances only past an index that the other end has reached: the two
-never differ by more than one, whatever is lost, and the average is off by at most the last increment of such edges,
-which vanishes as k grows. An end that is restored from an older store is behind, and takes the other's index.
+scale/(k+1), from a stream that is keyed with the secret and k. An end that hears its own index may advance to
+the next one; an end that hears a larger index, to that one. So an end advances only past an index that the other end
+has reached: the two never differ by more than one, whatever is lost, and the average is off by at most the last
+increment of such edges, which vanishes as k grows. An end that is restored from an older store is behind, and advances
+past the other's index.
+
+A mask that changes in one value, and an observation that enters the next one, would hide nothing from each other. So an
+agent that is open advances with all its edges at once, or not at all, and takes new observations only when it does
+(`fresh`). An agent that starts again, with a store or without, tells no value before it has advanced past the indices
+of the other ends, because it may have told values with these.
 
 So whatever is lost, whoever is killed or restored from an older store, the two ends of an edge that moves have the same
 mask. Only the ends of an edge ever see its mask; it is in their stores, and in no log, status or metric.
@@ -58,6 +66,9 @@ _STEPS = 1000
 """Largest number of changes of a mask that an end catches up with in one round."""
 
 _HOPE = 64
+
+AWAITED = _HOPE
+"""Age of an agent from which on it tells values although it has observed nothing."""
 
 
 def told_value(message: Outgoing) -> bool:
@@ -131,6 +142,7 @@ class MaskedEdge:
     refuses  whether the other end does not take part
     answers  whether the other end tells values
     tells    whether this end tells values in the current round
+    heard    with `refresh`, the index of the other end that was heard last
     level    whether the other end's mask has changed as often
     rests    whether nothing has moved since the edge got its mask
     said     what messages say of the mask
@@ -149,6 +161,7 @@ class MaskedEdge:
         self.mask: Floats | None = None
         self.digest = self.secret = b""
         self.index = 0
+        self.heard = -1
         self.counts = self.sure = self.answers = self.tells = False
         self.rests = self.level = True
         self.said = b"\0"
@@ -170,6 +183,7 @@ class Masking:
     opened    whether the agent has been sure of the masks of all its edges
     refusing  whether it does not take part
     stale     whether `update` has something to do
+    fresh     whether observations may enter the next values, because the masks in them are others than in the last ones
     """
 
     def __init__(
@@ -193,6 +207,8 @@ class Masking:
         self.opened = bool(restored)
         self._draw, self._stream = draw, stream
         self.refresh = known is not None
+        self.fresh = True
+        self._again = self.refresh and self.opened  # it may have told values with the same masks
         for j, mask in (restored or {}).items():
             edge = self.edges[j] = MaskedEdge()
             if known is None:
@@ -263,8 +279,8 @@ class Masking:
         edge, theirs = self.edges[neighbor], message.mask
         if edge.tells and theirs == edge.said:
             edge.answers = edge.level = True
-            if self.refresh and not rests:
-                self._advance(neighbor, edge.index + 1)
+            if self.refresh:
+                edge.heard, self.stale = edge.index, True
             return True
         self.stale = True
         tells, flags, digest = edge.tells, theirs[0], theirs[1 : 1 + _DIGEST]
@@ -279,6 +295,7 @@ class Masking:
             if self.refresh:
                 if digest == _digest(secret):
                     self._begin(neighbor, secret)
+                    self._again = self._again or index > 0
             else:
                 mask = -np.frombuffer(message.rows, count=len(self.scales))
                 if digest == self._digest(neighbor, mask):
@@ -293,7 +310,9 @@ class Masking:
         edge.counts = edge.counts or edge.sure
         if self.refresh and edge.sure:
             edge.level = index == edge.index
-            self._advance(neighbor, edge.index + 1 if edge.level and not rests else index)
+            edge.heard = min(index, edge.index + _STEPS)
+            if rests:
+                self._advance(neighbor, edge.heard)
         return tells and edge.sure and edge.answers
 
     def _begin(self, neighbor: int, secret: bytes) -> None:
@@ -306,7 +325,7 @@ class Masking:
         """Let a mask change until it has this index, if that is larger."""
         edge = self.edges[neighbor]
         assert edge.mask is not None
-        for k in range(edge.index + 1, min(index, edge.index + _STEPS) + 1):
+        for k in range(edge.index + 1, index + 1):
             change = self.scales * self._stream(edge.secret, k, len(self.scales)) / (k + 1)
             edge.mask = edge.mask + (change if self.me < neighbor else -change)
             edge.index, self.stale = k, True
@@ -317,8 +336,21 @@ class Masking:
         rests, edge.rests = edge.rests, False
         return rests
 
-    def update(self, live: Collection[int]) -> None:
-        """Decide what the next messages say, if these neighbors' edges are neither dropped nor closed."""
+    def _change(self, live: Collection[int]) -> None:
+        """Let the masks of these edges change: in an agent that is open, all of them or none."""
+        may = [j for j in live if self.edges[j].sure and self.edges[j].heard >= self.edges[j].index]
+        together = len(may) == len(live)
+        self.fresh = not self.opened or together
+        for j in may if self.fresh else ():
+            edge = self.edges[j]
+            self._advance(j, edge.heard + 1 if self._again else max(edge.index + 1, edge.heard))
+        self._again = self._again and not together
+
+    def update(self, live: Collection[int], observed: bool = True) -> None:
+        """Decide what the next messages say, if these neighbors' edges are neither dropped nor closed.
+
+        observed  whether the agent has observed something, or has waited long enough for it
+        """
         ready = self._ready(live)
         few = len(ready) < self.least
         if not set(live) <= set(self._live):
@@ -326,9 +358,11 @@ class Masking:
         self._live, self.stale = live, few and self._hope > 0
         self._hope -= self.stale
         self.refusing = len(live) < self.least or (few and not self._hope)
-        self.opened = not few and (self.opened or all(self.edges[j].sure for j in ready))
+        if self.refresh:
+            self._change(ready)
+        self.opened = not few and (self.opened or (observed and all(self.edges[j].sure for j in ready)))
         for edge in self.edges.values():
-            edge.tells = self.opened and edge.sure
+            edge.tells = self.opened and edge.sure and not self._again
             offers = edge.mask is not None and not edge.sure
             flags = REFUSES if self.refusing else TELLS if edge.tells else OFFERS if offers else 0
             edge.said = bytes([flags]) + edge.digest

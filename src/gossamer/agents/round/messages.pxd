@@ -17,3 +17,6 @@ cdef class Received(Outgoing):
     cdef readonly object sender
     cdef readonly long long round, epoch
     cdef public bytes extremes
+
+
+cpdef int standing_of(Outgoing message)

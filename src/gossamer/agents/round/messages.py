@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gossamer.methods.ledger import COMPARED, DROPPED, NEW
+
 
 class Outgoing:
     """A message from an agent to one neighbor in one round.
@@ -59,3 +61,10 @@ class Received(Outgoing):
         self.closing = 0
         self.mask = b""
         self.extremes = b""
+
+
+def standing_of(message: Outgoing) -> int:
+    """Return the standing of the sender's ledger; a sender that has dropped the edge sends no echo."""
+    if not message.settled:
+        return NEW
+    return COMPARED if message.echo else DROPPED
