@@ -1,9 +1,8 @@
-"""Compiles the modules that an agent runs through in every round, where there is a C compiler.
+"""Compile the modules that an agent runs in every round, if there is a C compiler.
 
-They are the modules of `agents/round`: plain Python, with a .pxd file beside each that gives the types of its
-attributes in C (`numbers` alone is written twice, in Python and in C).
-Without a compiler the installation goes on, and agents run the Python. With GOSSAMER_PURE=1 nothing is compiled, and
-the wheel is one for every machine.
+They are the modules of `agents/round`: plain Python, each with a .pxd file that gives the types of its attributes in C
+(`numbers` alone is written twice, in Python and in C). Without a compiler the installation continues, and agents run
+the Python code. With GOSSAMER_PURE=1 nothing is compiled, and one wheel serves all machines.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def extension(types: Path) -> Extension:
     return Extension(
         f"gossamer.agents.round.{types.stem}",
         [str(written if written.exists() else types.with_suffix(".py"))],
-        # Only the sums gain from more, and it takes three times as long to compile.
+        # Only the sums gain from more optimization, and it takes three times as long to compile.
         extra_compile_args=["-O3" if written.exists() else "-O1", "-g0"],
     )
 
@@ -35,7 +34,7 @@ extensions = cythonize(
     compiler_directives={"language_level": "3", "annotation_typing": False},
     nthreads=os.cpu_count(),
 )
-for each in extensions:
-    each.optional = True  # cythonize forgets it
+for module in extensions:
+    module.optional = True  # cythonize drops this attribute, so it is set here
 
 setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count()}})

@@ -35,7 +35,7 @@ def progress_bar(
     """Yield a function that is told how much of `work` was just done; it draws a bar if one is wanted.
 
     None wants one if standard error is a terminal and the work is `worth_it`. With `lines`, where it is not a terminal
-    but a log, a line is written now and then instead.
+    but a log, a line is written every ten seconds instead.
     """
     if not isinstance(wanted, bool | None):
         raise InvalidInput(parameter="progress", required="True, False or None", got=repr(wanted))

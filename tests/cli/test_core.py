@@ -124,7 +124,7 @@ def test_compare_tells_variants_of_a_method_apart():
 
 def test_compare_shows_the_methods_that_work():
     out = run("compare", "path:6", "-m", "sda dsg sstm_sc", "-T", 20, "--weights", "laplacian")
-    assert "dsg: DSG and other methods of the gradient need" in out
+    assert "dsg: DSG and other gradient methods need" in out
     assert "samples per agent; the limits are for one per round" in " ".join(out.split())
     assert invoke("compare", "path:6", "-m", "dsg", "--weights", "laplacian").exit_code != 0
 

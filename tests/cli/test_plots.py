@@ -10,8 +10,6 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex
 
 from gossamer import plotting
-from gossamer.cli.plots import draw_network
-from gossamer.networks.reading import parse_network
 from gossamer.plotting import Curve
 
 
@@ -136,8 +134,3 @@ def test_panels_are_dealt_evenly():
         axes = plotting.panels([str(k) for k in range(count)])
         assert len(axes) == count
         assert axes[0].get_gridspec().ncols == across
-
-
-def test_the_picture_of_a_network_is_written(tmp_path):
-    draw_network(parse_network("grid:3x4", "metropolis", 0), tmp_path / "n.svg")
-    assert (tmp_path / "n.svg").stat().st_size > 0

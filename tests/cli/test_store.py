@@ -40,7 +40,7 @@ def test_check_backup_and_restore(tmp_path: Path) -> None:
     store.close()
 
     result = invoke("store", "restore", path, copy)
-    assert "round 30, 6 observations; what was there is now a.sqlite.replaced-" in result.output
+    assert "round 30, 6 observations; the replaced store is now a.sqlite.replaced-" in result.output
     again = AgentStore(path, 0, 1)
     saved = again.load()
     again.close()

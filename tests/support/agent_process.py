@@ -1,4 +1,4 @@
-"""One agent as a process of its own, for the tests of real faults, and the handle by which a test holds it.
+"""One agent as a process of its own, for the tests of real faults, and the handle through which a test controls it.
 
 Run as a script it reads one JSON object from standard input: the settings, where observations come from and
 which faults to inject. It then writes a JSON line with its snapshot every 20 ms, and obeys commands, one per
@@ -27,7 +27,7 @@ import numpy as np
 
 
 class Handle:
-    """A running agent process. Everything is done to it by its own process id."""
+    """A running agent process. It is signaled by its own process id only."""
 
     def __init__(self, settings: Any, **options: Any) -> None:
         self.id = settings.id
@@ -68,7 +68,7 @@ class Handle:
         return float(self.last.get("estimate", np.nan))
 
     def end(self, number: int = signal.SIGKILL) -> int:
-        """Kill it, and return its exit code once it is gone."""
+        """Kill the process, and return its exit code once it has ended."""
         if self.running:
             self.give(signal.SIGCONT)
             self.give(number)
@@ -82,7 +82,7 @@ class Handle:
 
 
 class Cut:
-    """Links that a command cuts; beside them, the rounds in which the fault model loses a message."""
+    """Links that a command cuts; on the others the fault model decides in which rounds a message is lost."""
 
     def __init__(self, lost: dict[str, list[int]]) -> None:
         self.cut: frozenset[int] = frozenset()

@@ -96,7 +96,7 @@ def long_run(comm, folder, die_at=None):
 
 
 def refused(run):
-    """What rank 0 says about a call that must not succeed; the other ranks end without a word."""
+    """Return what rank 0 says about a call that must fail; the other ranks end silently."""
     try:
         run()
     except (gs.InvalidInput, gs.Unsupported) as error:
@@ -107,7 +107,7 @@ def refused(run):
 
 
 def waves(run):
-    """How many rounds the longest wave of a run has."""
+    """Return the number of rounds of the longest wave of a run."""
     depths, play = [1], agent_lanes.play_wave
 
     def noted(tasks, rounds, *rest):

@@ -17,7 +17,7 @@ def whole_app() -> typer.Typer:
 
 
 def invoke(*words: object, app: typer.Typer | None = None, catch: bool = True) -> Result:
-    """The result of `gossamer WORDS`, whatever it is; with `catch=False` an exception is raised."""
+    """Return the result of `gossamer WORDS`, success or failure; with `catch=False` an exception is raised."""
     return CliRunner().invoke(app or whole_app(), [str(word) for word in words], catch_exceptions=catch)
 
 

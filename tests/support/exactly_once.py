@@ -52,7 +52,7 @@ class _Agent:
 
 
 def run(broker: Any, folder: Path, readings: int, kills: int, restarts: int, seed: int = 0) -> dict[str, Any]:
-    """Publish `readings` at QoS 1 meanwhile, at random moments; return what the agent says in the end.
+    """Publish `readings` at QoS 1 meanwhile, at random moments; return the agent's last report.
 
     The values repeat often, so that equal readings must not be taken for one. The sensor waits for the broker before
     a restart: what it publishes twice is two messages.
@@ -77,7 +77,7 @@ def run(broker: Any, folder: Path, readings: int, kills: int, restarts: int, see
         sent = moment
         client.wait()
         until(lambda: agent.last["stored"] >= sent - _AHEAD, "an agent that keeps up")  # noqa: B023
-        time.sleep(random.uniform(0, 0.05))  # a moment of chance: before, in or after a commit
+        time.sleep(random.uniform(0, 0.05))  # a random moment: before, during or after a commit
         if event == "kill":
             agent.kill()
             agent = _Agent(address, store)
@@ -88,7 +88,7 @@ def run(broker: Any, folder: Path, readings: int, kills: int, restarts: int, see
             client = Client(broker.port)
     until(lambda: agent.last["stored"] >= readings, "all readings")
     seconds = time.monotonic() - started
-    client.publish("readings", json.dumps({"v": 0}))  # whatever is delivered again comes before this
+    client.publish("readings", json.dumps({"v": 0}))  # everything that is delivered again arrives before this
     client.__exit__()
     until(lambda: agent.last["stored"] >= readings + 1, "the last reading")
     last = agent.last

@@ -31,7 +31,7 @@ def make(directory: Path, network: Network, rounds: RoundsTable | None = None, *
 
 @contextmanager
 def running(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process of its own; it is gone at the end, whatever happens."""
+    """Run a command in a process of its own, which is always ended at the end of the block."""
     process = subprocess.Popen(
         [*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
     )

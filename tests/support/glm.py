@@ -1,4 +1,4 @@
-"""What statsmodels says of all rows in one place, and how a summary is compared with it."""
+"""Fits of all rows in one place by statsmodels, and comparisons of summaries with them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A crowd of strangers at one port: so many connections kept open, each opened again as soon as it is refused.
+"""A crowd of strangers at one port: COUNT connections kept open, each opened again as soon as it is refused.
 
     python hostile.py KIND COUNT HOST PORT [CERTIFICATE KEY [GREETING]]
 
 KIND: "garbage" sends bytes that are not TLS, "idle" sends nothing, "stalled" begins a TLS handshake and leaves it
 there, "none" shakes hands without a certificate, "other" with the given one, which is of another authority. A "member"
 has a certificate of the fleet and sends the greeting, and then garbage. A line is written when each of them has been
-there once.
+open once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def client_hello(context: ssl.SSLContext) -> bytes:
 async def knock(
     kind: str, host: str, port: int, context: ssl.SSLContext, greeting: str, there: Callable[[], None]
 ) -> None:
-    """One connection, until the other end has had enough of it."""
+    """Keep one connection until the other end closes it."""
     tls = context if kind in ("none", "other", "member") else None
     reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port, ssl=tls), 60)
     there()

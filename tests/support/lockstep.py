@@ -1,6 +1,6 @@
 """Conversations of a whole fleet in one thread, in lockstep: real codecs, ledgers and rounds, no network, no waiting.
 
-In a round every agent tells its neighbors before any of them listens: an agent's `exchange` starts the step of the
+In a round every agent sends to its neighbors before any of them listens: an agent's `exchange` starts the step of the
 next agent, and listens when that has returned. A liar is an honest agent whose messages are rewritten on their way out.
 """
 
@@ -92,7 +92,7 @@ class Lying:
 
 
 class Desk:
-    """One agent's place: its conversation, and the transport through which it talks."""
+    """One agent: its conversation, and the transport through which it talks."""
 
     def __init__(
         self, fleet: Lockstep, id: int, restored: LedgerState | None = None, serial: int = 0
@@ -149,7 +149,7 @@ class Desk:
             sent = self.forger.forge(self.lie, receiver, payload) if self.lie else payload
             if sent is not None and receiver in self.fleet.desks and self.fleet.arrives(self.id, receiver):
                 self.fleet.desks[receiver].inbox.append((self.id, sent))
-        if outgoing:  # this is where a round hears its neighbors, and not a look before it
+        if outgoing:  # a round hears its neighbors here, not in an earlier poll
             self.fleet.next_agent()
         while self.inbox:
             if deliver(*self.inbox.pop(0)):
@@ -207,7 +207,7 @@ class Lockstep:
         for _ in range(rounds):
             self._round += 1
             for desk in self.desks.values():
-                if desk.conversation.called():  # it is behind its neighbors: its pace lets it catch up
+                if desk.conversation.called():  # it is behind its neighbors, and may catch up
                     self._step(desk)
             self._waiting = list(self.desks.values())
             while self._waiting:

@@ -2,7 +2,7 @@
 
 In node form an agent keeps the method's registers as they are, and needs a message from every neighbor in every
 round. It is how the tests compare agents with the simulation for methods that cannot be deployed; agents on real
-networks use the ledger form (`round/ledger.py`), which survives loss.
+networks use the ledger form (`round/ledger.py`), which tolerates loss.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NodeForm:
 
     table     the method's coefficients, from `tabulate`; the last row holds from then on
     weights   neighbor -> w_ij = -L_ij
-    partners  for random gossip, who exchanges with this agent in which round; all agents must draw the same
+    partners  for random gossip, the agents that exchange with this one in each round; all agents must draw the same
     """
 
     edge_registers = 0

@@ -1,5 +1,5 @@
-"""Agents as processes, each with a folder of its own, as on its own host: what it knows of the others comes from the
-first roster, and then from its neighbors."""
+"""Agents as processes, each with a folder of its own, as on its own host: it learns of the others from the first
+roster, and then from its neighbors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Hosts:
         return Fleet.read(self.file)
 
     def copy(self, name: str) -> None:
-        """Give a host what it needs."""
+        """Copy the files that a host needs to it."""
         here, there = self.file.parent, self.folder / name
         (there / "certificates").mkdir(parents=True, exist_ok=True)
         for file in ("fleet.toml", "fleet.roster", "certificates/ca.pem", *self.own(name)):

@@ -1,4 +1,4 @@
-"""What a test starts ends with it, whatever happens: also what a failed test left, and what a killed pytest left."""
+"""End all processes that a test started, also if the test fails or pytest is killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LASTING = (
 """Words in the command lines of processes that libraries start once and keep for the tests to come, and of the workers
 of a dashboard that several tests share: they end with its server, or with pytest (`guard`)."""
 
-_ADOPTS = 36  # PR_SET_CHILD_SUBREAPER: orphans become children of this process, so none is out of sight
+_ADOPTS = 36  # PR_SET_CHILD_SUBREAPER: orphans become children of this process, so that none is missed
 
 _guards: list[subprocess.Popen[bytes]] = []  # whose pipes are open as long as this process lives
 
@@ -61,7 +61,7 @@ def guard() -> None:
 def children() -> set[int]:
     """The children of this process that it has not waited for; orphaned descendants are among them."""
     with suppress(ChildProcessError):
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # fails at once where there are none
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # fails at once if there are none
         own = str(os.getpid())
         return {pid for pid, parent in _parents() if parent == own}
     return set()
@@ -74,7 +74,7 @@ def _parents() -> Iterator[tuple[int, str]]:
 
 
 def runs(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -82,7 +82,7 @@ def runs(pid: int) -> bool:
 
 
 def end(before: set[int]) -> None:
-    """Kill the children that were not there before, with their process groups, until no orphan of theirs is left."""
+    """Kill the children that did not exist before, with their process groups, until none of their orphans is left."""
     while left := {pid for pid in children() - before if not _lasts(pid)}:
         for pid in left:
             with suppress(OSError):
@@ -106,7 +106,7 @@ def _lasts(pid: int) -> bool:
 
 @pytest.fixture(autouse=True)
 def processes_end() -> Iterator[None]:
-    """End what a test started and left; those that were there before it, and those that libraries keep, stay."""
+    """End the processes that a test left; earlier ones, and those that libraries keep, continue."""
     if sys.platform != "linux":
         yield
         return

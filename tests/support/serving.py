@@ -29,7 +29,7 @@ in_browser = [
 """Marks of tests in a browser: all on one worker, or each worker would start browsers and servers of its own."""
 
 SMALL = {"network": "grid:4x4", "methods": [["anytime-sda", {}]], "rounds": 60, "seed": 1}
-"""A scenario that takes no time."""
+"""A scenario that runs in an instant."""
 
 QUIET = [
     "--no-sandbox",
@@ -64,7 +64,7 @@ def in_address(scenario: dict[str, Any]) -> str:
 
 
 class View:
-    """The playground in a browser, and everything it asked for or complained about."""
+    """The playground in a browser, with all of its requests and errors."""
 
     def __init__(self, context: Any, address: str) -> None:
         self.address = address
@@ -117,7 +117,7 @@ class View:
         self.done()
 
     def place(self, agent: int, number: int = 0) -> tuple[float, float]:
-        """Where an agent is on the page."""
+        """Return the position of an agent on the page."""
         return tuple(
             self.js(
                 "([agent, number]) => { const view = playground.stage.views[number].canvas;"
@@ -128,7 +128,7 @@ class View:
         )
 
     def estimates(self, number: int = 0) -> list[list[float | None]]:
-        """(T, N) what the page holds of a run; null where there is no number."""
+        """Return (T, N) the estimates that the page holds of a run; null for NaN."""
         return self.js(
             "number => { const { estimates } = playground.results.runs[number].arrays; const [, n] = estimates.shape;"
             " const rows = []; for (let k = 0; k < estimates.length; k += n)"
@@ -137,7 +137,7 @@ class View:
         )
 
     def check(self) -> None:
-        """Nothing but this server was asked, and nobody complained."""
+        """Check that all requests went to this server, and that there were no errors."""
         host = self.address.split("//")[1].split("/")[0]
         foreign = [url for url in self.requests if url.split("//")[-1].split("/")[0] != host]
         assert [url for url in foreign if not url.startswith(("blob:", "data:"))] == []

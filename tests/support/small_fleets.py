@@ -28,7 +28,7 @@ _NEXT = itertools.count(os.getpid() * 7919)
 
 def free_ports(count: int) -> list[int]:
     """Ports that are free now, and are likely to stay so: each process takes its own, one after the other, below those
-    that the kernel gives to connections and to whoever asks for any port."""
+    that the kernel gives to connections and to programs that ask for any port."""
     found: list[int] = []
     while len(found) < count:
         port = 10_000 + next(_NEXT) % 20_000
@@ -66,7 +66,7 @@ def fleet(network: Network, *, certificates: Path | None = None, **changes: Any)
 
 
 def hidden(settings: list[AgentSettings], ids: Sequence[int], broker: str = "") -> list[AgentSettings]:
-    """The same agents, of which these cannot be reached."""
+    """Return the same agents, with these unreachable."""
     return [
         replace(
             s,
@@ -96,7 +96,7 @@ def spread(values: list[float]) -> float:
 
 
 def member(settings: AgentSettings, victim: AgentSettings, says: bytes) -> ssl.SSLSocket:
-    """A connection with an agent's own certificate that says what it likes."""
+    """A connection with an agent's own certificate, on which a test may send anything."""
     assert settings.tls is not None
     context = ssl.create_default_context(cafile=settings.tls.authority)
     context.load_cert_chain(settings.tls.certificate, settings.tls.key)

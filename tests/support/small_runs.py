@@ -1,4 +1,4 @@
-"""What the tests of the paper share: settings of a second, rows by figure, one claim judged alone."""
+"""What the tests of the paper share: settings that run in a second, rows by figure, one claim judged alone."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class VirtualTransport:
             return self._inbox.popleft()
 
     def _stirs(self) -> bool:
-        """Whether an agent that waits has been sent something, or was woken."""
+        """Return whether a waiting agent has a message, or was woken."""
         return any(other._inbox or other._woken for other in self._network._open.values())
 
     def rewire(self, settings: AgentSettings) -> None:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 
 PATIENCE = 120.0
-"""Seconds after which a wait fails. It bounds a test that hangs; no test is right or wrong because of it."""
+"""Seconds after which a wait fails. It bounds a test that hangs; no result depends on it."""
 
 
 def looks(what: str, seconds: float) -> Iterator[float]:
-    """Seconds to sleep before the next look, from 1 ms to 20 ms; fail when the time is over."""
+    """Seconds to sleep before the next check, from 1 ms to 20 ms; fail when the time is over."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while time.monotonic() < deadline:
         yield pause
@@ -27,7 +27,7 @@ def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE)
 
 
 async def until_true(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Like `until`, while the event loop goes on."""
+    """Like `until`, but without blocking the event loop."""
     pauses = looks(what, seconds)
     while not condition():
         await asyncio.sleep(next(pauses))

@@ -40,7 +40,7 @@ class WrittenFleet:
         return self.directory / STATUS / f"{name}.json"
 
     def play(self, rounds: int, at: float | None = None) -> None:
-        """Let rounds pass, and write what the agents would say of them."""
+        """Let rounds pass, and write the status files that the agents would then have."""
         self.rounds += rounds
         fleet, at = self.fleet, time.time() if at is None else at
         names = {member.id: member.name for member in fleet.agents}

@@ -94,7 +94,7 @@ class CountCheck:
 
 
 _SLACK = 0.02
-"""Error in agents from which on a count is impossible; it is exact once a fleet agrees."""
+"""Error in agents from which a count is not possible; it is exact once a fleet agrees."""
 
 
 @dataclass(frozen=True)

@@ -17,24 +17,24 @@ from typer.core import TyperCommand, TyperGroup
 from gossamer.errors import GossamerError, InvalidInput
 
 Click: TypeAlias = Any
-"""An object of Click, which newer versions of Typer have inside them, so that its types have no one name."""
+"""An object of Click. Newer versions of Typer contain a copy of it, so its types have more than one name."""
 
 _running: ContextVar[Click] = ContextVar("running", default=None)
 """The context of the running command, which knows the flags that were given."""
 
 
 _KINDS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER"}
-"""What help pages call the types of Python."""
+"""The names of Python types on help pages."""
 
 
 def _in_words(params: list[Click]) -> list[Click]:
-    """Let help pages show what a parameter takes in words; flags take nothing."""
+    """Make help pages show in words what a parameter takes; flags take nothing."""
 
     def shown(param: Click) -> str | None:
         text: str | None = (
             None if getattr(param, "is_flag", False) else type(param).display_type_rich(param, None)
         )
-        if text is None or not text.startswith("<"):  # a flag, or named by us
+        if text is None or not text.startswith("<"):  # a flag, or a name that we set
             return text
         name = text.strip("<>.").removeprefix("list[").removesuffix("]").removesuffix(" range")
         return _KINDS.get(name, name.upper()) + (" ..." if param.nargs == -1 else "")

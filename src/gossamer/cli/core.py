@@ -95,12 +95,7 @@ def network(
     if not output.as_json:
         rows = [{"property": key.replace("_", " "), "value": shown(value)} for key, value in record.items()]
         emit(rows, title=net.name, headings={})
-    if output.plot:
-        from gossamer.cli.plots import draw_network
-
-        with writing(output.plot):
-            draw_network(net, output.plot)
-        written(output.plot, output.as_json)
+    output.draw(net.plot)
 
 
 @grouped()

@@ -28,13 +28,13 @@ _STREAMS, _FAULTS, _OUTPUT, _WORKERS = "Streams", "Faults", "Output", "Where it 
 
 
 def networks(incomplete: str) -> list[str]:
-    """The networks by name, and the files in this folder, that begin like this."""
+    """Return the networks by name, and the files in this folder, whose names begin with `incomplete`."""
     names = EXAMPLES.split(", ")
     return [name for name in names if name.startswith(incomplete)] + files(incomplete)
 
 
 def methods(incomplete: str) -> list[str]:
-    """The methods that begin like this; in a list of several, the last one."""
+    """Return the methods that begin with `incomplete`; in a list of several, complete the last one."""
     from gossamer.methods import METHODS  # takes as long as a command; only pressing Tab asks for it
 
     before, space, last = incomplete.rpartition(" ")
@@ -42,7 +42,7 @@ def methods(incomplete: str) -> list[str]:
 
 
 def files(incomplete: str, suffix: str = "") -> list[str]:
-    """The files, and the folders with a slash, that begin like this."""
+    """Return the files that begin with `incomplete`, and the folders, with a slash."""
     paths = [
         path
         for path in Path().glob(f"{glob.escape(incomplete)}*")
@@ -52,7 +52,7 @@ def files(incomplete: str, suffix: str = "") -> list[str]:
 
 
 def option(text: str, *flags: str, group: str | None = None, **more: Any) -> Any:
-    """An option with this help, optionally in a group of the help page."""
+    """Return an option with this help, optionally in a group of the help page."""
     return typer.Option(*flags, help=text, rich_help_panel=group, **more)
 
 

@@ -55,7 +55,7 @@ def restore(file: StoreFile, copy: Copy) -> None:
     from gossamer.agents.store import maintenance
 
     record, aside = maintenance.restore(file, copy)
-    kept = f"; what was there is now {aside.name}" if aside else ""
+    kept = f"; the replaced store is now {aside.name}" if aside else ""
     print(f"{file} is restored: {_describe(record)}{kept}")
 
 

@@ -155,7 +155,7 @@ def _leave_interrupts() -> None:
 def carry_along(modules: Iterable[ModuleType]) -> None:
     """Send these modules to the workers along with their work, because they may not find the user's files."""
     by_name = {module.__name__: module for module in modules}
-    by_name.pop("__main__", None)  # it travels anyway
+    by_name.pop("__main__", None)  # always sent with the work
     # The picklers of joblib's processes and of Dask.
     for name in ("joblib.externals.cloudpickle", "cloudpickle"):
         with suppress(ImportError):

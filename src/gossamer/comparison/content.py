@@ -34,9 +34,9 @@ def digest(*values: object) -> str:
 
 
 def own_modules(value: object) -> dict[str, ModuleType]:
-    """The modules of a user's own, by name, that the class of `value` and its bases come from, with all they use.
+    """Return the user's own modules, by name, that define the class of `value` and its bases, and those they import.
 
-    Of a class, a function or a module, those of this one.
+    If `value` is itself a class, a function or a module, return its own.
     """
     modules: dict[str, ModuleType] = {}
     kind = value if isinstance(value, type) else type(value)
@@ -178,7 +178,7 @@ def _named(value: object, seen: set[int], name: str = "") -> object:
 def _global(name: str, value: object) -> object:
     try:
         return joblib.hash(_content(value), hash_name="sha1")
-    except Exception as error:  # whatever a pickler or a user's class raises
+    except Exception as error:  # any exception of a pickler or of a user's class
         raise InvalidInput(
             f"a store needs to know the values of the globals that code typed into a notebook or interpreter uses, but "
             f"{name} is {checks.brief(value)}, which cannot be pickled; put the code into a module, and import it"
@@ -215,7 +215,7 @@ _OF_THE_PLACE = {
     "__abstractmethods__",
     "_abc_impl",
 }
-"""Attributes of a class that say nothing of what it does."""
+"""Attributes of a class that do not affect what it does."""
 
 
 def _attribute(value: object, seen: set[int]) -> object:

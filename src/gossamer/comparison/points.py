@@ -79,12 +79,12 @@ THEOREMS: dict[str, tuple[Method, Callable[..., theory.Bound]]] = {
 UPPER_END = "total_error is its upper end, two standard errors (uncertainty) above bias + variance"
 
 ROUNDS = list(COLUMNS).index("rounds")
-"""The place of the number of rounds in a row."""
+"""Index of the number of rounds in a row."""
 
 Row = tuple[Any, ...]
 
 Label = str | int | float
-"""What a network, streams or a method are called in a comparison; numbers make a column to plot against."""
+"""The label of a network, of streams or of a method in a comparison; numbers make a column to plot against."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +186,12 @@ class Point:
                 row = rows[record["rounds"]]
                 row.update({name: record[name] for name in EXACT})
                 notes[record["rounds"]].append(record["note"])
-                if record["uncertainty"]:  # a comparison must not promise what is only likely
+                if record["uncertainty"]:  # the upper end, to be on the safe side
                     row["total_error"] += 2 * record["uncertainty"]
                     notes[record["rounds"]].append(UPPER_END)
         if self.setting.trials:
             old = {t: dict(zip(COLUMNS, row, strict=True)) for t, row in kept.items()}
-            # What refused an exact error advises to simulate, which is done here.
+            # The reasons for refusing an exact error advise simulating, which is done here.
             refusals.clear()
             for record in _records(self._simulated, [t for t in horizons if t not in old], refusals):
                 self._add_trials(rows[record["rounds"]], record)
@@ -209,7 +209,7 @@ class Point:
         return [tuple(_plain(value) for value in row.values()) for row in rows.values()]
 
     def _theorems(self, rounds: int) -> dict[str, float | None]:
-        """Return what theory promises of this method, where it does."""
+        """Return the bounds that theory has for this method, where there are any."""
         on = self.setting
         if on.faults is not None or not isinstance(on.network, Network):
             return {}
@@ -220,7 +220,7 @@ class Point:
         }
 
     def _add_trials(self, row: Record, record: Record) -> None:
-        """Put what the trials gave next to the exact values, or in their place if there are none."""
+        """Add the results of the trials to the exact values, or use them if there are no exact ones."""
         row.update({name: record[name] for name in ("stderr", "trials")})
         row["simulated_error"] = record["total_error"]
         if record["trials"] > 1:
@@ -228,7 +228,7 @@ class Point:
             row.update(ci_low=record["total_error"] - half, ci_high=record["total_error"] + half)
         if row["total_error"] is None:
             row["total_error"] = record["total_error"]
-        if self.setting.faults is not None:  # the limit of the network is about networks that lose nothing
+        if self.setting.faults is not None:  # the network limit assumes that no message is lost
             row["network_limit"] = None
             row.update({name: record[name] for name in ("agents", "centralized_limit")})
 
@@ -251,7 +251,7 @@ def _edges(network: AnyNetwork) -> int | None:
 
 
 Limits = dict[int, dict[str, float]]
-"""What no method on a network can beat, by the number of rounds."""
+"""The limits that no method on a network can beat, by the number of rounds."""
 
 
 def limits(network: Any, observations: Observations, horizons: Sequence[int]) -> Limits:
@@ -293,7 +293,7 @@ def _records(
 
 
 def _plain(value: object) -> object:
-    """Return a number or text of Python; NaN and infinity are kept, but a NaN limit is none."""
+    """Return a Python number or text; NaN and infinity are kept, but a limit that is NaN becomes None."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and np.isnan(value) else value

@@ -215,15 +215,15 @@ def _compact(
     shown = np.full(estimates.shape[1], start)
     codes = np.full(estimates.shape, NONE, dtype=np.uint16)
     steps = np.ones(len(estimates))
-    for t, (row, there) in enumerate(zip(estimates, known, strict=True)):
-        if not there.any():
+    for t, (row, given) in enumerate(zip(estimates, known, strict=True)):
+        if not given.any():
             continue
-        away = row[there] - shown[there]
-        step = max(min((high - low) / 65534, np.ptp(row[there]) / 200), np.abs(away).max() / 32767)
+        away = row[given] - shown[given]
+        step = max(min((high - low) / 65534, np.ptp(row[given]) / 200), np.abs(away).max() / 32767)
         steps[t] = step or 1.0
         moves = np.rint(away / steps[t]).astype(np.int64)
-        shown[there] += moves * steps[t]
-        codes[t, there] = np.where(moves < 0, -2 * moves - 1, 2 * moves)
+        shown[given] += moves * steps[t]
+        codes[t, given] = np.where(moves < 0, -2 * moves - 1, 2 * moves)
     halves = np.stack([codes & 255, codes >> 8]).astype(
         np.uint8
     )  # high bytes are mostly zero, which compresses well

@@ -16,7 +16,7 @@ Horizons = Sequence[int] | NDArray[np.integer]
 """Several numbers of rounds."""
 
 LARGEST_TABLE = 2**32
-"""Bytes that the coefficients of all rounds may take while they are read off a method."""
+"""Largest size in bytes of the coefficients of all rounds while they are read from a method."""
 
 
 def horizons_of(rounds: int | Iterable[int] | Horizons) -> tuple[Integers, bool]:

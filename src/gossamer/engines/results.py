@@ -40,7 +40,7 @@ Value = TypeVar("Value", float, Floats)
 """A number for one horizon, an array with one entry per horizon for several."""
 
 OneOrMore: TypeAlias = Any
-"""A `Rounds` or a `Value` of an engine, if which of the two it is depends on a value, not on a type."""
+"""`Rounds` or a `Value` of an engine where an argument's value, not its type, decides whether it is one number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -21,7 +21,7 @@ MOST_BYTES = 2**32
 """Largest size of the iterates of a run, in bytes."""
 
 LONG = 5 * 10**8
-"""Number of updates from which on a run shows a progress bar on a terminal."""
+"""Number of updates from which a run shows a progress bar on a terminal."""
 
 Advance = Callable[[int], None]
 """Called with the number of updates done since the last call."""

@@ -34,7 +34,7 @@ Derivative = Callable[[Floats, Floats], Floats]
 """A function of predictors and labels, arrays of one shape, that returns one number for each."""
 
 Limits = tuple[Floats | float, Floats | float]
-"""The least and the largest predictor of each label, or of all."""
+"""The smallest and the largest predictor of each label, or of all."""
 
 CERTAIN = 20.0
 """Largest distance between the predictor at which a row is linearized and the one that its label suggests; odds or
@@ -256,12 +256,6 @@ class Family(ABC):
         """Return the log-likelihood of labels from their number and the sums of their losses and bases."""
         return -loss - bases
 
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        """Return (...) the logarithm of the density of each label."""
-        if not self.density:
-            raise Unsupported(f"the family {self.name} has no density, so there is no likelihood")
-        return np.asarray(self.log_likelihood(1.0, self.losses(predictors, y), self.bases(y), dispersion))
-
     def figures(self, predictors: Floats, y: Floats) -> Floats:
         """Return (4, ...) deviance, Pearson's statistic, loss and base of each label; 0 without a density."""
         if not self.density:
@@ -330,7 +324,7 @@ class Family(ABC):
         labels
             Some labels to compare the two functions at, for predictors from -3 to 3 and around the labels.
         name
-            What it is called.
+            Its name, for error messages and tables.
         draw
             Draws labels from a generator and predictors; only simulations need it.
 

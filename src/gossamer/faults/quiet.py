@@ -1,4 +1,4 @@
-"""Silence of agents that have nothing to say, which is no fault, but which the ledger treats as loss."""
+"""Agents that are silent while they have no news: not a fault, but the ledger treats it as loss."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def load_file(path: Path, file: str, form: str) -> ModuleType:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the file raises, its author can fix it
+    except Exception as error:  # any exception: the author of the file can fix it
         raise InvalidInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
     return module
 

@@ -13,10 +13,10 @@ from gossamer.methods.method import Method, Register
 
 
 def check_averaging(network: SpectralFacts) -> None:
-    """Complain where repeated averaging with W = I - L would diverge."""
+    """Raise an error if repeated averaging with W = I - L would diverge."""
     if network.lambda_max >= 2:
         raise InvalidInput(
-            "DSG and other methods of the gradient need W = I - L with eigenvalues above -1, so lambda_max < 2, "
+            "DSG and other gradient methods need W = I - L with eigenvalues above -1, so lambda_max < 2, "
             f"but this network has lambda_max = {network.lambda_max:.4g}; use weights='metropolis'"
         )
 

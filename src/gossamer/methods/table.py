@@ -6,7 +6,7 @@ Because a method only adds and scales, round t is
     registers s' = step_state[t] s + step_observation[t] y + step_mixed[t] u,     u = sum_j L_ij m_j
     estimate  e  = estimate_state[t] . s'
 
-`probing.py` makes a table from a method; this module only reads. Whatever is not compiled plays a round with
+`probing.py` makes a table from a method; this module only reads. Code that is not compiled computes a round with
 `Table.round(t)`.
 """
 
@@ -22,7 +22,7 @@ from gossamer.arrays import AnyArray, Floats
 class Round(NamedTuple):
     """One round of a table, for registers (R, ...) and observations (...) of any shape.
 
-    Numbers of different places are never added to each other, so each has the same bits whatever is next to it.
+    Entries at different positions are never added to each other, so each has the same bits whatever the others are.
     """
 
     message_state: Floats  #: (R,)

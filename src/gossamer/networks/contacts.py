@@ -253,7 +253,7 @@ def _is_number(text: str) -> bool:
 
 
 def _in_order(names: set[Hashable]) -> tuple[Hashable, ...]:
-    """Names in the order of numbers, if all are numbers, else of the alphabet."""
+    """Sort names as numbers if all are numbers, otherwise alphabetically."""
     if all(_is_number(str(name)) for name in names):
         return tuple(sorted(names, key=lambda name: float(str(name))))
     return tuple(sorted(names, key=str))

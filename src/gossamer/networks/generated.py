@@ -326,7 +326,7 @@ def expander_rows(agents: int, degree: int, key: np.uint64, first: int, last: in
 def _shuffled(i: int, agents: int, half: np.uint64, key: np.uint64, which: int, back: bool) -> int:
     """Return the image of i under the random permutation `which`, or its preimage: a Feistel cipher of its bits."""
     mask, value = (np.uint64(1) << half) - np.uint64(1), np.uint64(i)
-    while True:  # numbers beyond the last agent are sent on until they are one of the agents
+    while True:  # permute a number beyond the last agent again until it is that of an agent
         left, right = value >> half, value & mask
         for k in range(4):
             if back:

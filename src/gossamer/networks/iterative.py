@@ -194,7 +194,7 @@ def _lanczos(gossip: sp.csr_matrix, start: Floats, steps: int) -> Iterator[tuple
         following = gossip @ current - size * previous
         diagonal.append(float(following @ current))
         following -= diagonal[-1] * current
-        following -= following.mean()  # rounding must not bring the constant mode back
+        following -= following.mean()  # remove the constant mode, which rounding reintroduces
         size = float(np.linalg.norm(following))
         off_diagonal.append(size)
         done = size < 1e-12 or step == steps

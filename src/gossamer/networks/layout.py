@@ -14,7 +14,7 @@ FEW = 150
 """Largest number of agents for which all distances in the picture follow those in the network (Kamada, Kawai)."""
 
 SHORT = 16
-"""Largest number of agents of a path that are drawn on a line; longer ones are wound up."""
+"""Largest number of agents of a path that are drawn on a line; longer ones are drawn as a spiral."""
 
 
 def natural(name: str, agents: int) -> Floats | None:

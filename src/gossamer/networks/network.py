@@ -36,7 +36,7 @@ LARGE = 2**20
 """Largest number of agents for which a network is built to compute its spectral facts."""
 
 LATTICE = 2**16
-"""Number of agents of a lattice from which on its extreme eigenvalues are computed from its sides alone."""
+"""Number of agents of a lattice from which its extreme eigenvalues are computed from its sides alone."""
 
 ONE_WAY = (
     "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate and gs.compare run"

@@ -76,7 +76,7 @@ class NamedParts(NetworkParts):
         return self.topology.rows(first, last, draw)[0]
 
     def facts(self, weights: Sequence[float], bound: float) -> SpectralFacts:
-        if self.agents <= LARGE:  # it fits anywhere
+        if self.agents <= LARGE:  # small enough for every process
             return Network.named(self.text, str(self.weights), self.seed)
         if self.topology.factors:
             return product_facts(self.topology.factors, weights, bound)
@@ -153,7 +153,7 @@ def parts_of(
         if Path(text).exists() or (kind in FORMATS and rest is not None):
             raise InvalidInput(
                 f"a cluster reads a file in parts, and {text} is whole; write parts of it with gossamer partition, or "
-                "read it with Network.read where every rank has room for all of it"
+                "read it with Network.read if all of it fits in the memory of every rank"
             )
-        return NamedParts(text, weights, seed)  # which says what is wrong with it
+        return NamedParts(text, weights, seed)  # whose error says what is wrong with the text
     return HeldParts(Network.of(value))

@@ -188,7 +188,7 @@ def _metropolis_bound(sides: Sequence[int]) -> float:
         (|L| x)_i / x_i = sum_{a not in B} c_a / (1 + D - |B|) + sum_{a in B} r_a / (2 + D - |B|).
 
     The k_a are chosen so that this is the same for no border and for each single one. Agents at several borders have
-    less, and almost no share of x, so lambda_max is hardly below.
+    less, and almost no share of x, so lambda_max is only slightly below the bound.
     """
     long = np.array([side for side in sides if side > 2], dtype=float)
     pairs = 2.0 * (len(sides) - len(long))
@@ -211,7 +211,7 @@ def _metropolis_bound(sides: Sequence[int]) -> float:
 class CompleteSpectrum(ProductSpectrum):
     """A scaled Laplacian of the complete graph: all modes but the constant share one eigenvalue.
 
-    So any basis does that has the constant vector in it, here that of a path.
+    So any basis that contains the constant vector will do; here it is that of a path.
     """
 
     def __init__(self, scale: float, agents: int) -> None:

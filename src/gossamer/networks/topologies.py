@@ -32,7 +32,7 @@ DRAWS = 200
 
 
 COUNTED = 100_000
-"""Number of agents from which on random networks are drawn from counters (see `generated.py`), which is faster than
+"""Number of agents from which random networks are drawn from counters (see `generated.py`), which is faster than
 NetworkX and gives any part of them without the others."""
 
 MOST_AGENTS = 2**32

@@ -43,9 +43,9 @@ def factors_fill(matrix: sp.csc_array) -> bool:
     size = matrix.shape[0]
     few = np.diff(matrix.indptr) <= np.sqrt(size)
     rest = sp.csr_array(matrix[few][:, few])
-    place = np.argsort(reverse_cuthill_mckee(rest, symmetric_mode=True))
+    position = np.argsort(reverse_cuthill_mckee(rest, symmetric_mode=True))
     rows, columns = rest.nonzero()
-    return bool(np.abs(place[rows] - place[columns]).max(initial=0) > size // 8)
+    return bool(np.abs(position[rows] - position[columns]).max(initial=0) > size // 8)
 
 
 def centered_inverse(matrix: sp.csr_array, row_sum: float) -> Inverse | None:

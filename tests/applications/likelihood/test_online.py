@@ -312,7 +312,7 @@ def test_labels_that_no_class_has():
     with pytest.raises(InvalidInput, match=r"agent 0 must be 0 or 1 .* got text: 'yes'; name the classes in"):
         plain.observe([(row, ["yes"]), None])
     plain.observe([(row, [-1]), (row, [1])])
-    with pytest.raises(InvalidInput, match="but both 0 and -1 have come"):
+    with pytest.raises(InvalidInput, match="got both 0 and -1"):
         plain.observe([None, (row, [0])])
     named = gs.LikelihoodEstimation(network, "softmax", 1, classes=["a", "b", "c", "d"])
     assert named.parameter_names[0] == "x0[b]"

@@ -138,7 +138,7 @@ def test_penalties_that_cannot_be_scored():
         problem.ridge_path("aic")
 
 
-# -- parameters of agents' own ---------------------------------------------------------------------------------------
+# -- local parameters ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,5 +198,5 @@ def test_rows_that_do_not_determine_own_parameters():
             x[:, :1], y, network, family="least-squares", local=["x0", "intercept"]
         )
     problem = LikelihoodEstimation.from_data(x, y, network, family="least-squares", local=["intercept"])
-    with pytest.raises(Unsupported, match="a center cannot fit parameters of agents' own"):
+    with pytest.raises(Unsupported, match="a center cannot fit local parameters"):
         problem.fit(Centralized())

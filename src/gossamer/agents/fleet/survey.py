@@ -29,7 +29,7 @@ SPEAKING = ("running", "degraded", "alone")
 """States of an agent whose status is current; if its status file is on this machine, no other source knows more."""
 
 _NOTICE = 14 * 86400
-"""Seconds before the expiry of a certificate from which on a note says so."""
+"""Seconds before the expiry of a certificate from which a note says so."""
 
 
 def survey(

@@ -50,7 +50,7 @@ _DISTANT = 3
 """Number of members other than neighbors that an agent asks for their roster after its start, one per look."""
 
 _NOTICE = 14
-"""Days before the expiry of a certificate from which on the log warns, once a day."""
+"""Days before the expiry of a certificate from which the log warns, once a day."""
 
 
 class Reloader:

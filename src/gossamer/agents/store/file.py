@@ -163,8 +163,8 @@ def create(path: Path, record: Record, aside: str = "") -> Path | None:
             "CREATE TABLE agent (one INTEGER PRIMARY KEY CHECK (one = 1), record BLOB NOT NULL, seal BLOB NOT NULL)"
         )
         write(db, record)
-    there = aside and any(file.exists() for file in (path, *companions(path)))
-    kept = set_aside(path, aside) if there else None
+    present = aside and any(file.exists() for file in (path, *companions(path)))
+    kept = set_aside(path, aside) if present else None
     os.replace(new, path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:

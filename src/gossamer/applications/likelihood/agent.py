@@ -18,7 +18,8 @@ _FAR_OFF = 10.0
 _AGREED = 1e-6
 
 _FINEST = 1e-6
-"""Residuals below this share of the predictors count as none: labels that are fitted exactly leave only rounding."""
+"""Residuals below this share of the predictors count as zero: for labels that are fitted exactly, only rounding is
+left."""
 
 
 class Frame(NamedTuple):
@@ -28,7 +29,7 @@ class Frame(NamedTuple):
     rounding   (d,) rounding error of constant covariates after centering
     intercept  (m,) subtracted from the intercepts
     scale      the initial scale
-    finest     residuals that count as none, in units of the predictors
+    finest     residuals that count as zero, in units of the predictors
     """
 
     center: Floats
@@ -65,7 +66,7 @@ def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus)
     if not model.intercept and not family.scale_terms:
         return Frame(zeros, zeros, flat, 1.0)
     held = exchange.average(np.stack(spread_over(_moments, data)), _AGREED)
-    means = exchange.largest(held[:, 1:] / held[:, :1])  # the same numbers at all agents
+    means = exchange.largest(held[:, 1:] / held[:, :1])  # the same at all agents
     scale = family.first_scale(float(means[1]))
     if not model.intercept:
         return Frame(zeros, zeros, flat, scale)
@@ -73,9 +74,9 @@ def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus)
     center = np.where(np.abs(center) > _FAR_OFF * spread, center, 0.0)
     rounding = 8 * np.finfo(float).eps * np.abs(center)
     rounding = np.where(spread <= rounding, rounding, 0.0)
-    offset = float(means[2]) if family.outputs == 1 else 0.0  # several predictors have it alike
+    offset = float(means[2]) if family.outputs == 1 else 0.0  # several predictors share the offset
     intercept = family.constant(float(means[0])) - offset
-    unit = family.reach if np.isfinite(family.reach) else np.sqrt(means[1])  # that of the labels
+    unit = family.reach if np.isfinite(family.reach) else np.sqrt(means[1])  # the unit of the labels
     return Frame(center, rounding, intercept, scale, _FINEST * max(unit, float(np.abs(intercept).max())))
 
 

@@ -178,7 +178,7 @@ def _indicators(column: Column, values: AnyArray) -> Floats:
 
 def refuse_missing(x: Floats, names: Sequence[str], largest: float = LARGEST) -> None:
     """Raise an error if values are missing, infinite or too large."""
-    if not x.size or -largest < x.min() <= x.max() < largest:  # NaN is not
+    if not x.size or -largest < x.min() <= x.max() < largest:  # false for NaN
         return
     infinite, absent = np.isinf(x).sum(axis=0), np.isnan(x).sum(axis=0)
     if infinite.any():
@@ -240,7 +240,7 @@ def agree_on_formula(
         words = set(re.findall(r"[^\W\d]\w*", text)) & set(table)
         used = sorted(words | set(formula.required_variables))
     except Exception as error:
-        reason = str(error).partition("\n")[0]  # further lines mark the place with colors of terminals
+        reason = str(error).partition("\n")[0]  # the other lines mark the position with terminal colors
         raise InvalidInput(f"{text!r} cannot be read as a formula: {reason}") from error
     marked = set(re.findall(r"\bC\(\s*([\w.]+)", text))
     factors = []

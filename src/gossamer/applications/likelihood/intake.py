@@ -209,10 +209,10 @@ def _filled(
             dropped += int(absent.sum())
             kept[i] = rows.where(~absent) if absent.any() else rows
     if policy == "mean":
-        there = [~np.isnan(rows.x) for rows in kept]
+        present = [~np.isnan(rows.x) for rows in kept]
         sums = [
             np.append(rows.weighted(known.T).sum(axis=1), rows.weighted(np.nan_to_num(rows.x).T).sum(axis=1))
-            for rows, known in zip(kept, there, strict=True)
+            for rows, known in zip(kept, present, strict=True)
         ]
         held = exchange.average(np.stack(sums), _ACCURACY)
         empty = np.flatnonzero(held[0, : len(design.names)] <= 0)
@@ -222,7 +222,7 @@ def _filled(
         design = replace(design, fills=means[0])
         kept = [
             rows._replace(x=np.where(known, rows.x, mean))
-            for rows, known, mean in zip(kept, there, means, strict=True)
+            for rows, known, mean in zip(kept, present, means, strict=True)
         ]
     if not any(len(rows.y) for rows in kept):
         raise InvalidInput(f"no rows are left: {dropped or 'all'} have missing values or weight 0")

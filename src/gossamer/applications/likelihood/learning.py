@@ -164,7 +164,7 @@ def _solve(
         return in_blocks(problem, trials, seed, newton(problem, horizons), int(horizons[-1]))
     if conditions != (None, None) and not isinstance(solver, AnytimeSDA):
         raise Unsupported(
-            "faults and changing networks are for AnytimeSDA, which survives them; stochastic gradients are simulated "
+            "faults and changing networks are for AnytimeSDA, which tolerates them; stochastic gradients are simulated "
             "on reliable networks only"
         )
     if isinstance(solver, StochasticGradient):

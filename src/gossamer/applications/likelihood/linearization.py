@@ -188,8 +188,8 @@ class Linearizer:
         again, reach = np.zeros_like(self._held), np.zeros_like(self._reach)
         for k, kept in enumerate(self._kept):
             target = self._predict(kept.x)
-            there = moved(self.family, kept.predictors, target, kept.y)
-            predictors = there if move.all() else np.where(move, there, kept.predictors)
+            new = moved(self.family, kept.predictors, target, kept.y)
+            predictors = new if move.all() else np.where(move, new, kept.predictors)
             self._kept[k] = kept._replace(predictors=predictors)
             if not self.near.all():
                 reach = np.maximum(reach, np.abs(predictors).max(axis=(0, 1)))

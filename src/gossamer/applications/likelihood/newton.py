@@ -192,7 +192,7 @@ def _measures(
         along = np.abs(changes if np.all(model.free) else agent.changes(way))
         farthest = float(along.max(initial=0.0))
         largest = float((np.abs(way) * direction.spreads).max())
-        free = farthest if farthest > 1e-10 * largest else 0.0  # and is not rounding
+        free = farthest if farthest > 1e-10 * largest else 0.0  # zero if it is only rounding
     unit = min(direction.unit, model.family.reach or np.inf)
     slopes = (np.abs(agent.theta) * direction.spreads).reshape(model.family.outputs, -1)
     size = slopes[:, : slopes.shape[1] - model.intercept].max(initial=0.0)

@@ -182,7 +182,7 @@ class OnlineLikelihood:
         y, signs = family.recoded(checks.array(f"the labels{whose}", y))
         lowest = self._lowest | ({-1} if signs else set(y[y == 0].astype(int).tolist()))
         if len(lowest) > 1:
-            raise InvalidInput(f"the labels{whose} must be 0 and 1, or -1 and 1, but both 0 and -1 have come")
+            raise InvalidInput(f"the labels{whose} must be 0 and 1, or -1 and 1, got both 0 and -1")
         self._lowest = lowest
         return family.check_labels(y, whose)
 

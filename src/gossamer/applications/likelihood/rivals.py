@@ -24,7 +24,7 @@ GRID = 2.0 ** np.arange(4, -7, -1)
 """The step sizes that tuning tries, as multiples of 1/(the largest mean curvature of any agent at the start)."""
 
 LANES = 64
-"""Number of trials side by side. Rounds run one by one, so many trials at a time are efficient."""
+"""Number of trials side by side. Rounds are computed one by one, so it is efficient to run many trials at a time."""
 
 Mix = Callable[[Floats], Floats]
 

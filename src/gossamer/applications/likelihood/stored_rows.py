@@ -195,15 +195,15 @@ class StoredRows:
 
     def _error(self, theta: Floats) -> float:
         """Return the largest difference from the fit in one place; NaN if an estimate is NaN."""
-        there = np.array([len(rows.y) > 0 for rows in self.data])
+        with_rows = np.array([len(rows.y) > 0 for rows in self.data])
         off = np.abs(theta - self.solution)
-        return float(off.max() if self.model.local is None else off[there].max())
+        return float(off.max() if self.model.local is None else off[with_rows].max())
 
     # -- baselines ---------------------------------------------------------------------------------------------
 
     def _needs_one_model(self, who: str) -> None:
         if self.model.local is not None:
-            raise Unsupported(f"{who} cannot fit parameters of agents' own; use fit('newton')")
+            raise Unsupported(f"{who} cannot fit local parameters; use fit('newton')")
 
     def _centralized(self) -> Fit:
         """Send every row to one place, once: its covariates and its label."""

@@ -205,8 +205,8 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
                     )  # for separable labels this never ends
                 if not missing.any():
                     break
-            there = np.where(missing[..., None], np.nan, theta)
-            estimates.append(np.swapaxes(np.broadcast_to(there, (agents, lanes, problem.size)), 1, 2))
+            estimate = np.where(missing[..., None], np.nan, theta)
+            estimates.append(np.swapaxes(np.broadcast_to(estimate, (agents, lanes, problem.size)), 1, 2))
             withheld.append(np.broadcast_to(missing, (agents, lanes)))
         return np.stack(estimates), np.stack(withheld)
 

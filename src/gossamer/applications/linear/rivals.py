@@ -159,7 +159,7 @@ class KarMoura:
         elif a is None:
             a = (1.0 if mixed else 2.0) / float(np.linalg.eigvalsh(average)[0])
         strongest = a * float(np.linalg.norm(pull, 2, axis=(1, 2)).max())
-        # With two time scales the network damps what one strong sensor does, so half the caution is enough.
+        # With two time scales the network damps what one strong sensor does, so half the margin is enough.
         delay = max((0.5 if mixed else 1.0) * strongest - 1, 0.0) if self.delay is None else self.delay
         time = np.arange(1, rounds + 1)
         innovation: Floats = np.asarray(a / (time + delay), dtype=float)

@@ -142,7 +142,7 @@ class TemporalDifference:
         agents, total = problem.network.agents, len(steps)
         features = np.eye(problem.states) if self.form == "generative" else self._features(problem)
         cumulative = np.cumsum(self._distribution(problem)) if self.form == "iid" else np.ones(1)
-        cumulative[-1] = 2.0  # rounding must not leave the last state out of reach
+        cumulative[-1] = 2.0  # rounding must not make the last state unreachable
         visits = temporal_differences.Visits(features, cumulative)
         out = np.empty((trials, len(horizons), agents, features.shape[1]))
         theta, average = np.zeros((2, trials, features.shape[1], agents))

@@ -32,7 +32,7 @@ class RewardProcess(NamedTuple):
 
     indptr: AnyArray
     indices: AnyArray
-    cumulative: Floats  #: along each row; the last of a row is out of reach of any uniform
+    cumulative: Floats  #: along each row; the last of a row exceeds any uniform
     rewards: Floats  #: (S, N)
     std: Floats  #: (S, N)
 
@@ -264,7 +264,7 @@ def independent(
             s = visited[now]
             if piece.drawn.size > 0:
                 noise[now] = piece.drawn[t - piece.begin, :, s, trial]
-            # The next state's word is that of this round alone: the state differs from round to round.
+            # Each round has its own word for the next state, because the state changes from round to round.
             _draw_places(moves, move, t, cumulative, indptr[s], indptr[s + 1])
             after = indices[moves[0]]
             for i in range(agents):

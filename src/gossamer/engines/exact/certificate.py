@@ -16,7 +16,7 @@ from gossamer.facts import AVERAGING_BOUND, UnknownFacts
 from gossamer.methods import AnytimeSDA, Method, tabulate
 from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Observations
-from gossamer.theory import Bound
+from gossamer.theory.bound import Bound, moves, unmoved_condition
 
 NODES = 8
 """Eigenvalues per round at which responses are computed. A squared response has degree 2T, so the bound exceeds the
@@ -62,16 +62,15 @@ class Certificate:
         total = float(observations.variance.sum())
         center = total / observations.agents
         deviation = observations.mean - observations.mean.mean(axis=0)
-        still = not (observations.moving or np.any(observations.drift))
         return Bound(
             terms={
                 "bias": self.response * float((deviation**2).sum()),
                 "mixing noise": self.gain * (total - center),
                 "averaging noise": self.average * center,
             },
-            applies=still,
+            applies=not moves(observations),
             condition=f"all nonzero eigenvalues are in [{self.low:.4g}, {self.high:.4g}]"
-            + ("" if still else " and means that do not move, but these do"),
+            + unmoved_condition(observations),
         )
 
 

@@ -51,7 +51,7 @@ class _Means(Observations):
 
 
 class _Impulses(Observations):
-    """In trial t N + j, only the observation of agent j in round t is nonzero, one standard deviation large."""
+    """Unit impulses: in trial t N + j only the observation of agent j in round t is nonzero: one standard deviation."""
 
     def __init__(self, base: Observations) -> None:
         self.std = np.sqrt(base.variance.sum(axis=1))

@@ -222,14 +222,14 @@ class DropoutDraw(RandomExchange):
         for e in (*some, *inner):
             for i in self._pairs[e]:
                 degrees[i] -= 1  # the rest is a binomial number
-        places = tuple((agents.index(i), agents.index(j)) for i, j in ends)
+        positions = tuple((agents.index(i), agents.index(j)) for i, j in ends)
         total = 0.0
-        for there in product((False, True), repeat=len(inner)):
-            present = [*ends, *(self._pairs[e] for e, up in zip(inner, there, strict=True) if up)]
+        for states in product((False, True), repeat=len(inner)):
+            present = [*ends, *(self._pairs[e] for e, up in zip(inner, states, strict=True) if up)]
             least = [sum(i in pair for pair in present) for i in agents]
             known = tuple((low, degrees[i]) for low, i in zip(least, agents, strict=True))
-            chance = self._alive ** sum(there) * (1 - self._alive) ** (len(inner) - sum(there))
-            total += chance * _product(self._alive, known, places, square)
+            chance = self._alive ** sum(states) * (1 - self._alive) ** (len(inner) - sum(states))
+            total += chance * _product(self._alive, known, positions, square)
         return total * self._alive ** len(some)
 
 
@@ -397,9 +397,9 @@ def _stepped(moments: Floats, step: Floats, sent: Floats, mixed: Floats, draw: R
         return np.asarray(result)
     with_message = np.einsum("b,abij->aij", sent, moments)
     kept = np.einsum("ka,aij->kij", step, with_message)  # of the registers and the message, before mixing
-    told = np.einsum("a,aij->ij", sent, with_message)
+    message = np.einsum("a,aij->ij", sent, with_message)
     crossed = np.stack([(draw.mean @ one.T).T for one in kept])  # E s m' L'
-    quadratic = draw.moments(told)
+    quadratic = draw.moments(message)
     for k, m in product(range(len(mixed)), repeat=2):
         result[k, m] += mixed[m] * crossed[k] + mixed[k] * crossed[m].T + mixed[k] * mixed[m] * quadratic
     # Asymmetric rounding errors would grow.

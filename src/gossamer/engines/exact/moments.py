@@ -24,17 +24,17 @@ from gossamer.numerics.threads import spread
 from gossamer.numerics.vectors import ROW, add_product, add_scaled, clear_row, scratch, store_row
 
 PANEL = ROW
-"""Vectors that share a pass over the matrix."""
+"""Number of vectors that share a pass over the matrix."""
 
 ALONE = 2**17
-"""From this many agents on every vector goes alone: it no longer fits into a cache, and few are needed."""
+"""Number of agents from which vectors are processed one by one: they no longer fit in a cache, and few are needed."""
 
 STEP_WORK = 2**26
-"""Updates of an agent in one call of a kernel: Ctrl-C is served between calls."""
+"""Number of agent updates in one kernel call; Ctrl-C is handled between calls."""
 
 
 NEAR = 2**12
-"""Agents that are numbered so that neighbors' numbers differ by more are put in another order first."""
+"""Agents are reordered first if the numbers of some neighbors differ by more than this."""
 
 
 class Interval(NamedTuple):
@@ -50,7 +50,7 @@ class Interval(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """Products after which a constant part, which rounding brings in, has grown about tenfold at most."""
+        """Number of products after which a constant part that rounding introduces has grown at most about tenfold."""
         return max(1, int(np.sqrt(self.high / self.low))) if self.low > 0 else 2**30
 
 
@@ -95,7 +95,7 @@ def _order(links: Links) -> AnyArray:
 def _step_alone(
     operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
 ) -> None:
-    """One step of the recursion for one vector."""
+    """Take one step of the recursion for one vector."""
     starts, neighbors, codes, weights, own, _ = operator
     first, second = 0.0, 0.0
     for i in range(own.size):
@@ -114,7 +114,7 @@ def _step_alone(
 def _step_panel(
     operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
 ) -> None:
-    """The same for a row of vectors."""
+    """Take one step of the recursion for a row of vectors."""
     starts, neighbors, codes, weights, own, _ = operator
     mixed, first, second = scratch(current), scratch(current), scratch(current)
     clear_row(first)
@@ -147,7 +147,7 @@ def _run(
     coefficients: Floats,
     filtered: Floats,
 ) -> None:
-    """Take as many steps as there are rows of `dots`; after each, `current` and `previous` change their roles."""
+    """Take as many steps as there are rows of `dots`; after each, `current` and `previous` swap roles."""
     for s in range(dots.shape[0]):
         if current.shape[1] == 1:
             _step_alone(operator, current, previous, dots[s], coefficients[s], filtered)

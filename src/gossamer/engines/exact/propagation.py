@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 _forward: Untyped = recursions.forward
 _backward: Untyped = recursions.backward
-_backward_runs: Untyped = recursions.backward_runs
 _windowed: Untyped = windows.windowed
 _averaged: Untyped = windows.averaged
 _sweep: Untyped = recursions.sweep
+
+_NONE = np.empty((0, 0))
+"""Weights that are not kept."""
 
 
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
@@ -36,7 +38,7 @@ def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floa
     covariance); forward, one pass serves every horizon.
     """
     if len(ends) == 1 and ends[0] == table.rounds:
-        result = _backward(nodes, table, np.empty((0, 0)))[:, None]
+        result = _backward(nodes, table, table.rounds, _NONE)
     else:
         result = _forward(nodes, table, ends)
     return np.moveaxis(result[:2], 0, 2), result[2]
@@ -45,7 +47,7 @@ def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floa
 def impulse_response(table: Table, eigenvalues: Floats) -> Floats:
     """(T, modes): the weight of round t's observation in the final estimate, for each eigenvalue of the network."""
     weights = np.empty((table.rounds, len(eigenvalues)))
-    _backward(eigenvalues, table, weights)
+    _backward(eigenvalues, table, table.rounds, weights)
     return weights
 
 
@@ -117,7 +119,7 @@ class Runs(Pass):
 
     def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
         if self.starts is None:
-            result = _backward_runs(nodes, self.table, self.rounds)
+            result = _backward(nodes, self.table, self.rounds, _NONE)
         else:
             result = _averaged(nodes, self.table, self.rounds, self.register, self.starts)
         result = result.reshape(3, -1, len(nodes))
@@ -292,7 +294,7 @@ class AverageSweeps:
     def leap(self, going: Sweep, target: float, least: int) -> int:
         """Move the sweep `going` to the next rounds that may meet the target, if these are at least `least` further on.
 
-        Return the number of rounds that it has done then.
+        Return the number of rounds that it has then done.
         """
         length = going.rounds
         start = (self._first(target, length) - 1) // 2 * 2

@@ -126,7 +126,7 @@ _step_back_1, _step_back_2, _step_back_3, _step_back_4 = (_make_step_back(size) 
 def _step_back_any(
     w: Floats, x: Floats, t: int, table: Table, share: float, sums: Floats, weight: Floats
 ) -> None:
-    """The same for any number of registers, plainly."""
+    """Walk one round backward for any number of registers, without unrolled loops."""
     told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
     step_observation, step_mixed = table.step_observation, table.step_mixed
     size = w.shape[0]
@@ -174,22 +174,6 @@ def _backward_panel(x: Floats, table: Table, weights: Floats, start: int) -> Flo
         if weights.shape[0] > 0:
             for g in range(n):
                 weights[t, start + g] = weight[g]
-    return sums
-
-
-@parallel
-def backward(lam: Floats, table: Table, weights: Floats) -> Floats:
-    """Walk the rounds backward from the final estimate: the weight g_t of every round's observation.
-
-    Returns (3, G): sum_t g_t, sum_t t g_t and sum_t g_t^2 / batch_t, per eigenvalue: the response to the mean, to
-    its drift, and the noise gain. The weights themselves are written to `weights` (T, G), unless that has no rows.
-    """
-    groups = lam.shape[0]
-    sums = np.empty((3, groups))
-    for panel in prange((groups + PANEL - 1) // PANEL):
-        start = panel * PANEL
-        stop = min(start + PANEL, groups)
-        sums[:, start:stop] = _backward_panel(lam[start:stop], table, weights, start)
     return sums
 
 
@@ -315,7 +299,7 @@ def forward(lam: Floats, table: Table, horizons: Integers) -> Any:
 
 
 class Weights(NamedTuple):
-    """A measure in panels of eigenvalues, the last one filled up with weights of zero; (panels, PANEL) each."""
+    """A measure in panels of eigenvalues, the last one padded with zero weights; (panels, PANEL) each."""
 
     nodes: Floats
     constant: Floats
@@ -361,9 +345,9 @@ def _sweep_panel(
 
 @parallel
 def sweep(m: RegisterMoments, table: Table, before: int, weights: Weights) -> Any:
-    """Go on for all rounds of a table, an even number, after `before` rounds; (2, T) bias and variance after each.
+    """Continue through all rounds of a table, an even number, after `before` rounds; return (2, T) bias and variance.
 
-    The moments are those of all panels, (panels, ...) each, and are taken along.
+    The moments of all panels, (panels, ...) each, are updated in place.
     """
     panels, rounds = weights.nodes.shape[0], table.batches.size
     out = np.empty((panels, 2, rounds))
@@ -376,7 +360,7 @@ def sweep(m: RegisterMoments, table: Table, before: int, weights: Weights) -> An
 
 @compiled
 def _run(table: Table, rounds: int, run: int) -> Table:
-    """One of several runs of equally many rounds, which follow each other in one table."""
+    """Return the rows of one of several runs of equal length that are concatenated in one table."""
     rows = slice(run * rounds, (run + 1) * rounds)
     return Table(
         table.message_state[rows],
@@ -390,8 +374,13 @@ def _run(table: Table, rounds: int, run: int) -> Table:
 
 
 @parallel
-def backward_runs(lam: Floats, table: Table, rounds: int) -> Any:
-    """`backward` for several runs of `rounds` rounds that follow each other in one table: (3, runs, G)."""
+def backward(lam: Floats, table: Table, rounds: int, weights: Floats) -> Any:
+    """Walk the rounds backward from the final estimate: the weight g_t of every round's observation.
+
+    Returns (3, runs, G) for several runs of `rounds` rounds that are concatenated in one table: sum_t g_t, sum_t t g_t
+    and sum_t g_t^2 / batch_t, per eigenvalue: the response to the mean, to its drift, and the noise gain. The weights
+    of a single run are written to `weights` (T, G), unless that has no rows.
+    """
     groups, runs = lam.shape[0], table.batches.size // rounds
     panels = (groups + PANEL - 1) // PANEL
     result = np.empty((3, runs, groups))
@@ -399,5 +388,5 @@ def backward_runs(lam: Floats, table: Table, rounds: int) -> Any:
         run, start = job // panels, job % panels * PANEL
         stop = min(start + PANEL, groups)
         one = _run(table, rounds, run)
-        result[:, run, start:stop] = _backward_panel(lam[start:stop], one, np.empty((0, 0)), 0)
+        result[:, run, start:stop] = _backward_panel(lam[start:stop], one, weights, start)
     return result

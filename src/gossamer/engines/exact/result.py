@@ -13,7 +13,7 @@ from gossamer.engines.exact.per_agent import per_agent_errors
 from gossamer.engines.results import Rounds, StreamResult, Value
 
 UNCERTAIN = 0.015
-"""Relative standard error of a total error from which on the note mentions it."""
+"""Relative standard error of a total error from which a note mentions it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -57,7 +57,7 @@ TRUNCATION = 1e-4
 """Largest effect of omitted moments, relative to the error in the network's average."""
 
 LARGE = 2**13
-"""Number of agents from which on a single probe is tried first; it suffices if many modes matter."""
+"""Number of agents from which a single probe is tried first; it suffices if many modes matter."""
 
 MANY_PROBES = 64
 """If more probes than this seem to be needed, slow modes are deflated first.
@@ -67,17 +67,17 @@ too small. Later, for other horizons, the pilot decides, but only if it requires
 """
 
 BOUND = 16
-"""A single probe has only a bound of its variance; slow modes are deflated at once if it requires this many times more
-probes than `MANY_PROBES`."""
+"""For a single probe only a bound on the variance is known; slow modes are deflated at once if it requires this many
+times more probes than `MANY_PROBES`."""
 
 DEFLATED = 16
 """Number of vectors that are deflated at a time."""
 
 FILTER = 2
-"""Degree of the filter that finds these vectors, at most, as a multiple of the root of the condition number."""
+"""Largest degree of the filter that finds these vectors, as a multiple of the square root of the condition number."""
 
 WORK = 2**36
-"""Number of updates of an agent after which no more probes are added, a few minutes."""
+"""Number of agent updates after which no more probes are added: a few minutes."""
 
 
 class Sampler:

@@ -1,4 +1,4 @@
-"""Compiled recursions for means over windows of rounds that are all alike."""
+"""Compiled recursions for means over windows of identical rounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gossamer.numerics.compiling import compiled, parallel, reassociated
 from gossamer.numerics.vectors import borrowed
 
 BLOCK = 64
-"""Rounds side by side."""
+"""Number of rounds that are computed side by side."""
 
 
 class Windows(NamedTuple):
@@ -42,7 +42,7 @@ def _window_panel(
 ) -> Floats:
     """The sum s of one register grows by s(T) - s(T0), whose variance needs cov(s(T), s(T0)).
 
-    The rounds are all alike, so this is (A^d)[register] . cov(registers, s)(T0) with d = T - T0: a row that is
+    The rounds are identical, so this is (A^d)[register] . cov(registers, s)(T0) with d = T - T0: a row that is
     multiplied by A once per round serves every window of that length.
     """
     m = borrowed(m)
@@ -96,7 +96,7 @@ def windowed(lam: Floats, table: Table, register: int, windows: Windows) -> Any:
     Returns (3, W, G): what `backward` returns, for every window, in one pass over the rounds.
     """
     groups = lam.shape[0]
-    # Narrower panels where much is remembered; each keeps within a few dozen megabytes.
+    # Panels are narrower if more must be stored, so that each takes at most a few dozen megabytes.
     width = min(PANEL, max(1, 2**22 // (windows.times.size * table.message_state.shape[1])))
     result = np.empty((3, windows.starts.size, groups))
     used = connections(table, 1)
@@ -118,7 +118,7 @@ def _squared_distance(x: Floats, y: Floats) -> float:
 
 @compiled
 def _impulse_sums(x: float, table: Table, run: int, register: int, sums: Floats) -> None:
-    """Write what `register` holds of an observation after 1, ..., T rounds, that of the observation included.
+    """Write what `register` holds of an observation after 1, ..., T rounds, including the round of the observation.
 
     This is (A^t b)[register]. Rows of A^0, ..., A^(BLOCK - 1) are multiplied by A^(BLOCK k) b for one k after another,
     BLOCK rounds side by side.

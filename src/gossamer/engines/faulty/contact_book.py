@@ -1,4 +1,4 @@
-"""The compiled book of contacts: which edge has which slot in memory, how often it met, and the degrees of a round.
+"""The compiled book of contacts: the slot of each edge in memory, how often it was present, and the degrees of a round.
 
 A network that changes may join any two of its agents at some time, but an edge needs a slot only while it is up, so
 slots are given out as edges appear and taken back when they are no longer needed.
@@ -15,17 +15,17 @@ from gossamer.numerics.compiling import compiled
 
 
 class ContactBook(NamedTuple):
-    """All that is known of the edges that have a slot (P slots, N agents, a window of W rounds).
+    """What is known about the edges that have a slot (P slots, N agents, a window of W rounds).
 
-    An edge counts in the degree of its ends in the rounds in which it is there, and for W rounds after. Bucket r of
-    `first` and `following` is a list of edges to look at again in a round t with t % (W + 1) == r.
+    An edge counts in the degree of its ends in the rounds in which it is present, and for W rounds after. Bucket r of
+    `first` and `following` is a list of edges to check again in a round t with t % (W + 1) == r.
     """
 
     key: Integers  #: (P,) low * N + high; -1: the slot is free
     low: Integers  #: (P,)
     high: Integers  #: (P,)
-    turns: Integers  #: (P,) how often the edge was there
-    last: Integers  #: (P,) the last round in which it was
+    turns: Integers  #: (P,) number of rounds in which the edge was present
+    last: Integers  #: (P,) the last of these rounds
     counted: Flags  #: (P,) whether it counts in the degrees
     following: Integers  #: (P,) the next edge in its bucket; -1: none
     first: Integers  #: (W + 1,)
@@ -36,20 +36,20 @@ class ContactBook(NamedTuple):
 
 
 class Meetings(NamedTuple):
-    """The edges that are there round by round: those of the k-th round are indptr[k] .. indptr[k + 1] - 1."""
+    """The edges that are present, round by round: those of the k-th round are indptr[k] .. indptr[k + 1] - 1."""
 
     indptr: Integers
     low: Integers
     high: Integers
     edge: Integers  #: their slots, which `meet` fills in
-    turn: Integers  #: how often they were there before
+    turn: Integers  #: number of earlier rounds in which they were present
     fresh: Flags  #: whether they come up now
     degree: Integers  #: the larger degree of their ends
 
 
 @compiled
 def meet(book: ContactBook, meetings: Meetings, first_round: int, begun: int) -> int:
-    """Enter the meetings from the round `begun` of the list on; returns where it stopped because the book is full."""
+    """Enter the contacts from round `begun` of the list; return where this stopped because the book was full."""
     for r in range(begun, len(meetings.indptr) - 1):
         now = range(meetings.indptr[r], meetings.indptr[r + 1])
         if book.free[0] < len(now):
@@ -74,7 +74,7 @@ def meet(book: ContactBook, meetings: Meetings, first_round: int, begun: int) ->
 
 @compiled
 def _forget(book: ContactBook, t: int) -> None:
-    """Edges that were last there before the window no longer count."""
+    """Stop counting edges that were last present before the window."""
     window = len(book.first)
     slot = book.first[t % window]
     book.first[t % window] = -1
@@ -98,7 +98,7 @@ def _queue(book: ContactBook, slot: int, t: int) -> None:
 
 @compiled
 def _slot(book: ContactBook, low: int, high: int) -> int:
-    """The slot of an edge, a new one if it has none."""
+    """Return the slot of an edge; an edge without one gets a new one."""
     key = low * len(book.degree) + high
     at = _find(book, key)
     slot = int(book.table[at])
@@ -114,7 +114,7 @@ def _slot(book: ContactBook, low: int, high: int) -> int:
 
 @compiled
 def _find(book: ContactBook, key: int) -> int:
-    """Where in the table a key is, or would be."""
+    """Return the position of a key in the table, or the one at which it would be inserted."""
     mask = len(book.table) - 1
     at = (key * 0x9E3779B97F4A7C1 >> 20) & mask
     while book.table[at] >= 0 and book.key[book.table[at]] != key:
@@ -132,7 +132,7 @@ def _root(book: ContactBook, agent: int) -> int:
 
 @compiled
 def rebuild(book: ContactBook) -> None:
-    """The table and the free slots, from the keys."""
+    """Rebuild the table and the list of free slots from the keys."""
     book.table[:] = -1
     book.free[0] = 0
     for slot in range(len(book.key) - 1, -1, -1):
@@ -145,7 +145,7 @@ def rebuild(book: ContactBook) -> None:
 
 @compiled
 def parts(book: ContactBook, alive: Flags) -> int:
-    """In how many pieces those alive are that no chain of contacts has joined."""
+    """Return the number of groups of live agents that no chain of contacts has joined."""
     seen = np.zeros(len(alive), dtype=np.uint8)
     for agent in range(len(alive)):
         if alive[agent]:

@@ -84,8 +84,8 @@ class SteadyEdges:
     def during(self, rounds: range) -> EdgeList:
         if rounds.start in self.faults.changes:
             up = self.faults.links_up(self.network.agents, rounds.start, self.low, self.high)
-            self._there = np.flatnonzero(up)
-        there, stop = self._there, np.full(len(rounds), len(self._there))
+            self._present = np.flatnonzero(up)
+        present, stop = self._present, np.full(len(rounds), len(self._present))
         return EdgeList(
             self.low,
             self.high,
@@ -93,10 +93,10 @@ class SteadyEdges:
             self._own,
             np.zeros_like(stop),
             stop,
-            there,
+            present,
             _NONE,
             np.empty(0, dtype=np.uint8),
-            self._weight[there],
+            self._weight[present],
         )
 
     def turns(self, round: int) -> Integers:
@@ -158,8 +158,8 @@ class ChangingEdges:
         indptr, pairs = self.network.edges_in(rounds)
         low, high = np.ascontiguousarray(pairs.T)
         if len(self.faults.changes) > 1 or self.faults.partitions:
-            there = self.faults.links_up(self.network.agents, rounds.start, low, high)
-            indptr, low, high = np.concatenate([[0], np.cumsum(there)])[indptr], low[there], high[there]
+            up = self.faults.links_up(self.network.agents, rounds.start, low, high)
+            indptr, low, high = np.concatenate([[0], np.cumsum(up)])[indptr], low[up], high[up]
         edge, turn, degree = (np.empty_like(low) for _ in range(3))
         return Meetings(indptr, low, high, edge, turn, np.empty(len(low), dtype=np.uint8), degree)
 

@@ -1,7 +1,7 @@
-"""The compiled loop of a network with faults: agents, edges and a block of trials, round by round.
+"""The compiled loop of a simulation with faults: agents, edges and a block of trials, round by round.
 
 By the ledger's rules, edges carry the registers that gossip changes. By the skip rule nothing lives on edges: all
-registers are local, and what an agent mixes is the sum over the neighbors that it hears.
+registers are local, and `mixed` is a sum over the neighbors that the agent hears.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gossamer.methods.ledger import COMPARED, DROPPED, NEW, QUIET
 from gossamer.numerics.compiling import compiled
 
 STRETCH = 4096
-"""So many values of one register fit into the cache together with the others."""
+"""Number of values of one register that fit in the cache together with those of the other registers."""
 
 
 @compiled
@@ -40,25 +40,25 @@ def play_rounds(
         add_ledgers(memory, edges, table, alive)
     for k in range(len(observations)):
         t = first_round + k
-        there = range(edges.start[k], edges.stop[k])
+        present = range(edges.start[k], edges.stop[k])
         if len(draws.chains):
-            _listen(memory, edges, draws, t // 4, there)
+            _listen(memory, edges, draws, t // 4, present)
         if rules.skip:
-            everybody = range(agents)
-            _speak(messages, memory, table, observations[k], alive, everybody)
-            _mix_heard(mixed, memory, edges, messages, t, there)
-            _step_locally(memory, table, observations[k], mixed, alive, everybody, updated)
+            all_agents = range(agents)
+            _speak(messages, memory, table, observations[k], alive, all_agents)
+            _mix_heard(mixed, memory, edges, messages, t, present)
+            _step_locally(memory, table, observations[k], mixed, alive, all_agents, updated)
         else:  # a stretch of agents at a time, while their registers are in the cache
             for first in range(0, agents, stretch):
-                some = range(first, min(first + stretch, agents))
-                _speak(messages, memory, table, observations[k], alive, some)
-                _step_locally(memory, table, observations[k], mixed, alive, some, updated)
+                block = range(first, min(first + stretch, agents))
+                _speak(messages, memory, table, observations[k], alive, block)
+                _step_locally(memory, table, observations[k], mixed, alive, block, updated)
         if rules.reliable:
-            _exchange_reliably(memory, edges, table, messages, t, there, scratch)
+            _exchange_reliably(memory, edges, table, messages, t, present, scratch)
         elif not rules.skip:
             if len(rules.quiet):
                 _choose_speakers(memory, edges, rules, messages, t)
-            _exchange(memory, edges, table, rules, messages, t, there, scratch)
+            _exchange(memory, edges, table, rules, messages, t, present, scratch)
             _return_flows(memory, table, rules, alive)
         if not rules.changing:
             add_ledgers(memory, edges, table, alive)
@@ -67,7 +67,7 @@ def play_rounds(
 
 @compiled
 def _watch(memory: LedgerMemory, table: LedgerTable, observation: Floats, alive: Flags) -> None:
-    """Widen the ranges of what was observed and answered so far by those of this round."""
+    """Extend the ranges of all observations and estimates so far by those of this round."""
     components, trials = observation.shape[1:]
     estimate = np.empty(trials)
     for i in range(len(alive)):
@@ -92,9 +92,9 @@ def _watch(memory: LedgerMemory, table: LedgerTable, observation: Floats, alive:
 
 
 @compiled
-def _listen(memory: LedgerMemory, edges: EdgeList, draws: ChainDraws, quad: int, there: range) -> None:
-    """Draw which messages of four rounds arrive, on links where that is not known yet."""
-    for k in there:
+def _listen(memory: LedgerMemory, edges: EdgeList, draws: ChainDraws, quad: int, present: range) -> None:
+    """Draw which messages of four rounds arrive, on the links where this has not been drawn yet."""
+    for k in present:
         e = edges.edge[k]
         for side in range(2):
             link = 2 * e + side
@@ -131,7 +131,7 @@ def add_ledgers(memory: LedgerMemory, edges: EdgeList, table: LedgerTable, alive
 
 @compiled
 def _return_flows(memory: LedgerMemory, table: LedgerTable, rules: Rules, alive: Flags) -> None:
-    """What is left of the flows of dropped edges shrinks."""
+    """Shrink what is left of the flows of dropped edges."""
     size, components, trials = memory.returning.shape[1:]
     for i in range(len(memory.returning)):
         if alive[i]:
@@ -152,11 +152,11 @@ def _speak(
     table: LedgerTable,
     observation: Floats,
     alive: Flags,
-    some: range,
+    block: range,
 ) -> None:
-    """What some agents tell their neighbors, each by its own clock."""
+    """Compute the messages of the agents in `block`, each by its own clock."""
     components, trials = messages.shape[1:]
-    for i in some:
+    for i in block:
         if alive[i]:
             now = memory.clock[i]
             for c in range(components):
@@ -172,7 +172,8 @@ def _speak(
 
 @compiled
 def _choose_speakers(memory: LedgerMemory, edges: EdgeList, rules: Rules, messages: Floats, t: int) -> None:
-    """Which agents send messages in round t: those with news for a neighbor, or from one, and all now and then."""
+    """Decide which agents send in round t: all every `silence` rounds, otherwise those with news for or from a
+    neighbor."""
     agents, components, trials = messages.shape
     for i in range(agents):
         own = edges.own[edges.indptr[i] : edges.indptr[i + 1]]
@@ -192,12 +193,12 @@ def _choose_speakers(memory: LedgerMemory, edges: EdgeList, rules: Rules, messag
 
 @compiled
 def _mix_heard(
-    mixed: Floats, memory: LedgerMemory, edges: EdgeList, messages: Floats, t: int, there: range
+    mixed: Floats, memory: LedgerMemory, edges: EdgeList, messages: Floats, t: int, present: range
 ) -> None:
     """mixed_i = sum over the neighbors j that agent i hears of w_ij (m_i - m_j)."""
     components, trials = messages.shape[1:]
     mixed[:] = 0.0
-    for k in there:
+    for k in present:
         e = edges.edge[k]
         ends = (edges.low[e], edges.high[e])
         for side in range(2):
@@ -216,10 +217,10 @@ def _exchange(
     rules: Rules,
     messages: Floats,
     t: int,
-    there: range,
+    present: range,
     scratch: Floats,
 ) -> None:
-    """The rules of the ledger, edge by edge; both ends see what the other had before this round."""
+    """Apply the rules of the ledger to each edge; both ends see what the other had before this round."""
     components, trials = messages.shape[1:]
     size = len(table.ledger)
     low_old, high_old, moved = scratch[0], scratch[1], scratch[2]
@@ -230,7 +231,7 @@ def _exchange(
     difference, mixed = np.empty(trials), np.empty(trials)
     row = np.empty((2, trials), dtype=np.int64)  # of the table, by the age of each end's ledger
     quiet = len(rules.quiet) > 0
-    for k in there:
+    for k in present:
         e = edges.edge[k]
         turn, fresh = t, False
         if rules.changing:
@@ -321,22 +322,23 @@ def _exchange_reliably(
     table: LedgerTable,
     messages: Floats,
     t: int,
-    there: range,
+    present: range,
     scratch: Floats,
 ) -> None:
-    """What `_exchange` does, to the last bit, on a changing network where every message arrives: one ledger will do."""
+    """Do what `_exchange` does, to the last bit, on a changing network without loss, where one ledger per edge is
+    enough."""
     components, trials = messages.shape[1:]
     size, x = len(table.ledger), table.ledger[table.flow]
     old, new, difference = scratch[0], scratch[1], np.empty(trials)
     row = np.full(trials, t)
-    for k in there:
+    for k in present:
         e, weight, fresh = edges.edge[k], edges.weight[k], edges.fresh[k] == 1
         low, high = edges.low[e], edges.high[e]
         for c in range(components):
             for b in range(trials):
                 difference[b] = weight * (messages[low, c, b] - messages[high, c, b])
             for q in range(size):
-                for b in range(trials):  # an edge that comes up was folded, so that its ledger begins at zero
+                for b in range(trials):  # an edge that comes up was folded, so its ledger begins at zero
                     old[q, b] = 0.0 if fresh else memory.ledgers[2 * e, q, c, b]
             _update(new, old, table, row, difference)
             for q in range(size):
@@ -350,7 +352,7 @@ def _exchange_reliably(
 
 @compiled
 def drop_flow(memory: LedgerMemory, agent: int, link: int, b: int) -> None:
-    """Restart one end of an edge; the flow that it had returns slowly."""
+    """Restart one end of an edge; its flow so far returns slowly."""
     for q in range(memory.ledgers.shape[1]):
         for c in range(memory.ledgers.shape[2]):
             memory.returning[agent, q, c, b] += memory.ledgers[link, q, c, b]
@@ -359,7 +361,7 @@ def drop_flow(memory: LedgerMemory, agent: int, link: int, b: int) -> None:
 
 @compiled
 def _agree(memory: LedgerMemory, flow: int, e: int, b: int) -> bool:
-    """Whether both ends have the same flow."""
+    """Return whether both ends have the same flow."""
     for c in range(memory.ledgers.shape[2]):
         if memory.ledgers[2 * e, flow, c, b] != -memory.ledgers[2 * e + 1, flow, c, b]:
             return False
@@ -368,7 +370,7 @@ def _agree(memory: LedgerMemory, flow: int, e: int, b: int) -> bool:
 
 @compiled
 def _fold(memory: LedgerMemory, e: int, b: int, turn: int) -> None:
-    """Both ends forget the edge, as if it began now; the registers hold its flow for good."""
+    """Make both ends forget the edge, as if it began now; its flow stays in the registers."""
     for link in (2 * e, 2 * e + 1):
         for q in range(memory.ledgers.shape[1]):
             for c in range(memory.ledgers.shape[2]):
@@ -379,10 +381,10 @@ def _fold(memory: LedgerMemory, e: int, b: int, turn: int) -> None:
 
 @compiled
 def _last_heard(echo: int, born: int) -> int:
-    """The turn in which the other end last heard this one, from what it echoes (-1 - k: nothing since turn k).
+    """Return the turn in which the other end last heard this one, from its echo (-1 - k: nothing since turn k).
 
-    Nothing yet counts from this end's own beginning, so that agents that begin together move in their first
-    round. An echo from before a restart counts as never.
+    An echo of nothing counts as one from this end's own beginning, so that agents that begin together move in their
+    first round. An echo from before a restart counts as never.
     """
     if echo < 0:
         return max(-1 - echo, born)
@@ -391,9 +393,9 @@ def _last_heard(echo: int, born: int) -> int:
 
 @compiled
 def _update(moved: Floats, old: Floats, table: LedgerTable, rows: Integers, mixed: Floats) -> None:
-    """The method's own step, applied to one end's ledger; `mixed` is the edge's share of what that end mixes."""
+    """Apply the method's own step to one end's ledger; `mixed` is the edge's share of what that end mixes."""
     first = 0
-    while first < len(rows):  # a stretch of trials with the same row at a time; mostly that is all of them
+    while first < len(rows):  # a run of trials with the same row at a time, usually all trials
         stop = first + 1
         while stop < len(rows) and rows[stop] == rows[first]:
             stop += 1
@@ -418,12 +420,12 @@ def _step_locally(
     observation: Floats,
     mixed: Floats,
     alive: Flags,
-    some: range,
+    block: range,
     updated: Floats,
 ) -> None:
-    """Registers that do not belong to edges; each agent uses its own clock. Next to a ledger they do not mix."""
+    """Update the registers that do not belong to edges, by each agent's own clock. With a ledger they do not mix."""
     components, trials = observation.shape[1:]
-    for i in some:
+    for i in block:
         if alive[i]:
             now = memory.clock[i]
             for c in range(components):

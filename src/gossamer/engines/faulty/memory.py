@@ -14,7 +14,7 @@ class EdgeList(NamedTuple):
     """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears from `high`, link 2e + 1 the converse.
 
     Both the messages and the ends' ledgers are numbered by these links: ledger 2e is kept by `low`. The edges that are
-    there in the k-th of some rounds are edge[start[k]:stop[k]].
+    present in the k-th of some rounds are edge[start[k]:stop[k]].
     """
 
     low: Integers  #: (E,)
@@ -61,11 +61,11 @@ class LedgerMemory(NamedTuple):
     heard: Flags  #: (4, 2E, B) which messages of four rounds arrive
     filled: Integers  #: (2E,) which four rounds: 4 k .. 4 k + 3
     clock: Integers  #: (N,) rounds in which the agent has taken part
-    observed: Floats  #: (2, n, B) the least and the largest observation so far
-    answered: Floats  #: (2, n, B) the least and the largest estimate so far
+    observed: Floats  #: (2, n, B) the smallest and the largest observation so far
+    answered: Floats  #: (2, n, B) the smallest and the largest estimate so far
     born: Integers  #: (2E,) the turn in which the link's receiver began, came back, or dropped the edge
-    sent: Integers  #: (B,) messages so far
-    told: Floats  #: (N, n, B) the value that an agent told last; empty, as are the next two, unless agents are quiet
+    sent: Integers  #: (B,) number of messages so far
+    told: Floats  #: (N, n, B) the value that an agent sent last; empty, as are the next two, unless agents are quiet
     held: Floats  #: (2E, n, B) the value that was heard last; NaN before the first
     speaks: Flags  #: (N, B) whether the agent sends messages in this round
 

@@ -109,18 +109,18 @@ class FaultyRun:
             if rounds.start == phase.start:
                 for memory in memories:
                     one.begin(memory, phase, edges)
-            there = edges.during(rounds)
-            memories = [memory.with_room(2 * len(there.low)) for memory in memories]
+            current = edges.during(rounds)
+            memories = [memory.with_room(2 * len(current.low)) for memory in memories]
 
             def play(
                 k: int,
                 memories: list[LedgerMemory] = memories,
-                there: EdgeList = there,
+                current: EdgeList = current,
                 alive: Flags = phase.alive,
                 rounds: range = rounds,
             ) -> None:
                 numbers = range(first + blocks[k].start, first + blocks[k].stop)
-                one.play(memories[k], there, alive, rounds, numbers)
+                one.play(memories[k], current, alive, rounds, numbers)
 
             spread(play, len(blocks))
             horizon = one.positions.get(rounds.stop)
@@ -129,9 +129,9 @@ class FaultyRun:
             for block, memory in zip(blocks, memories, strict=True):
                 some = slice(block.start, block.stop)
                 if records or horizon is not None:
-                    estimates = one.estimates(memory, there, phase)
+                    estimates = one.estimates(memory, current, phase)
                 if records:
-                    self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, there, phase)
+                    self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, current, phase)
                     self.iterates[-1, some, rounds.stop - 1] = estimates
                 if horizon is not None:
                     self.worst[horizon, some] = _beyond(memory)
@@ -145,7 +145,7 @@ class FaultyRun:
 
 
 class _Pass:
-    """The rounds of one table, the same in every trial: the phases, who takes part when, and the horizons."""
+    """The rounds of one table, the same in every trial: the phases, when each agent takes part, and the horizons."""
 
     def __init__(
         self, scene: Scene, method: Method, seed: int, table: Table, positions: dict[int, int]
@@ -347,8 +347,8 @@ class _Pass:
                 np.add.at(
                     registers[:, register], edges.high, -beyond[0::2] if self.rules.reliable else beyond[1::2]
                 )
-        there = phase.alive[:, None, None, None] == 1
-        return np.where(there, registers, np.nan).transpose(1, 3, 0, 2)
+        alive = phase.alive[:, None, None, None] == 1
+        return np.where(alive, registers, np.nan).transpose(1, 3, 0, 2)
 
     def begin(self, memory: LedgerMemory, phase: Phase, edges: Edges) -> None:
         """Update the edges at the start of a phase: drop those of dead agents, and start those of new agents."""
@@ -391,7 +391,7 @@ class _Pass:
 
 
 def _nothing_yet(components: int, trials: int) -> Floats:
-    """Return (2, n, B) the smallest and the largest of no numbers."""
+    """Return (2, n, B) the bounds of an empty range: infinity and minus infinity."""
     return np.stack([np.full((components, trials), sign * np.inf) for sign in (1, -1)])
 
 

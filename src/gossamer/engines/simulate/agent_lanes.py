@@ -2,7 +2,7 @@
 
 The layout for large networks, for few trials, and for networks in which neighbors follow a pattern. Consecutive
 agents whose neighbors lie at the same distances (the inside of a path, a row of a grid) form a
-stretch, and a stretch mixes by adding shifted rows, without looking up who is whose neighbor.
+stretch, and a stretch mixes by adding shifted rows, without looking up neighbors.
 
 A trial that fits in a core's cache has one thread; the agents of a larger one are spread over all threads. Where
 neighbors have numbers close to each other, as on a grid, a chunk then plays several rounds while it is in the cache:
@@ -40,7 +40,7 @@ from gossamer.numerics.vectors import borrowed, fma, prefer_wide_vectors
 CHUNK = BLOCK  # agents side by side
 SHORT = 8  # stretches of fewer agents are mixed one agent at a time
 NEAR = 3 * 2**19  # bytes of the chunks that take part in a wave
-DEEP = 16  # rounds of a wave at most: more save no traffic worth having
+DEEP = 16  # largest number of rounds of a wave: more would hardly save memory traffic
 
 
 class ChunkLinks(NamedTuple):
@@ -55,9 +55,9 @@ class ChunkLinks(NamedTuple):
     chunks: AnyArray  #: uint32
     starts: AnyArray  #: uint32
     neighbors: AnyArray  #: uint32
-    codes: AnyArray  #: uint8 if there are so few different weights
+    codes: AnyArray  #: uint8 if there are at most 256 different weights
     weights: AnyArray
-    reach: int  #: the neighbors here of an agent of chunk q are in the chunks q - reach..q + reach
+    reach: int  #: the neighbors on this rank of an agent of chunk q are in the chunks q - reach..q + reach
 
 
 class Tasks(NamedTuple):
@@ -75,11 +75,11 @@ class Tasks(NamedTuple):
     by_chunk: Floats  #: (C,) those of this round, where the threads share one trial
     by_agent: Floats  #: (K, H, N), or none
     estimates: AnyArray  #: (K, H, N), or none
-    first_agent: int  #: the number of the first agent that is here; 0, unless there are others elsewhere
+    first_agent: int  #: the number of the first agent on this rank; 0 without a cluster
 
 
 def chunk_links(links: Links, width: int, dtype: Precision) -> ChunkLinks:
-    """Links as the kernels take them, for chunks of `width` agents."""
+    """Return the links in the form of the kernels, for chunks of `width` agents."""
     stretches = np.append(
         np.flatnonzero(_begins(links.starts, links.neighbors, links.codes, width)), links.agents
     )
@@ -97,7 +97,7 @@ def chunk_links(links: Links, width: int, dtype: Precision) -> ChunkLinks:
 
 @compiled
 def _reach(starts: AnyArray, neighbors: AnyArray, own: int) -> int:
-    """How far apart the numbers of two neighbors are at most, of those below `own`."""
+    """Return the largest difference between the numbers of two neighbors below `own`."""
     reach = 0
     for i in range(starts.size - 1):
         for e in range(starts[i], starts[i + 1]):
@@ -108,7 +108,7 @@ def _reach(starts: AnyArray, neighbors: AnyArray, own: int) -> int:
 
 @compiled
 def _begins(starts: AnyArray, neighbors: AnyArray, codes: AnyArray, width: int) -> Booleans:
-    """Whether each agent begins a stretch.
+    """Return whether each agent begins a stretch.
 
     An agent continues the stretch of the agent before it if its neighbors are that agent's, one further along, with the
     same weights, unless it begins a chunk.
@@ -130,7 +130,7 @@ def _begins(starts: AnyArray, neighbors: AnyArray, codes: AnyArray, width: int) 
 def play_trials(
     tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
 ) -> None:
-    """Play rounds start..stop-1, the trials dealt out to as many threads as strips."""
+    """Play rounds start..stop-1, with the trials divided among as many threads as strips."""
 
     def play(strip: int) -> None:
         _trials(strip, strips, tasks, start, stop, table, links, scratch_for(tasks.work, 1))
@@ -161,7 +161,7 @@ def _trials(
 
 
 def wave_depth(tasks: Tasks, links: ChunkLinks, strips: int, ends: tuple[int, int] = (0, 0)) -> int:
-    """How many rounds a chunk plays while it is in the cache: 1 if its neighbors are too far away for more."""
+    """Return how many rounds a chunk plays while it is in the cache: 1 if its neighbors are too far away for more."""
     rows, registers, width = tasks.work.shape
     reach = max(links.reach, 1)
     chunk = (registers + 7) * width * tasks.work.itemsize
@@ -173,15 +173,15 @@ def wave_depth(tasks: Tasks, links: ChunkLinks, strips: int, ends: tuple[int, in
 def play_agents(
     tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
 ) -> None:
-    """Play rounds start..stop-1 of one trial, its chunks dealt out to as many threads as strips."""
+    """Play rounds start..stop-1 of one trial, with its chunks divided among as many threads as strips."""
     _waves(tasks, (start, stop), table, links, strips, wave_depth(tasks, links, strips), (0, 0))
 
 
 def play_wave(
     tasks: Tasks, rounds: tuple[int, int], table: PassTable, links: ChunkLinks, ends: tuple[int, int]
 ) -> None:
-    """Play the rounds of one wave where other agents are elsewhere: from round to round, ends[0] chunks fewer from the
-    first one on, and ends[1] fewer up to the last one."""
+    """Play the rounds of one wave where other ranks hold some of the agents: from round to round, ends[0] chunks fewer
+    from the first one on, and ends[1] fewer up to the last one."""
     _waves(tasks, rounds, table, links, get_num_threads(), rounds[1] - rounds[0], ends)
 
 
@@ -213,7 +213,7 @@ def _waves(
                 _wedge(gap, (t, end), tasks, table, links, scratch_for(tasks.work, 1))
         h = horizon_at(table.horizons, end - 1)
         if h >= 0:
-            # Added in the order of the chunks, so that the number of threads does not show in the last digit.
+            # Added in the order of the chunks, so that the last digit does not depend on the number of threads.
             for q in range(tasks.by_chunk.size):
                 tasks.by_trial[0, h] += tasks.by_chunk[q]
         t = end
@@ -232,7 +232,7 @@ def _wedge(
 
     Chunk q plays round t after the chunks up to q + reach have played round t - 1. A strip therefore gets narrower from
     round to round where another one begins, by `left` and `right` chunks, and the gap that is left gets wider. Messages
-    of two rounds are enough: whoever hears chunk q has by then heard what it said in round t - 1.
+    of two rounds are enough: every chunk that reads chunk q has by then read its message of round t - 1.
     """
     tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
     (low, high, left, right), (start, stop) = span, rounds
@@ -245,7 +245,7 @@ def _wedge(
 
 
 def play_chunks(chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks) -> None:
-    """Play round t of some chunks of the one trial that is there, dealt out to all threads."""
+    """Play round t of some chunks of the only trial, divided among all threads."""
     strips = get_num_threads()
 
     def play(strip: int) -> None:
@@ -267,7 +267,7 @@ def _listed(
 
 @compiled
 def refill(tasks: Tasks, t: int, table: PassTable) -> None:
-    """Draw the noise of the four rounds around round t again, for the one trial that is there."""
+    """Draw the noise of the four rounds around round t again, for the only trial."""
     for q in range(tasks.noise.shape[0]):
         agent = tasks.first_agent + q * tasks.noise.shape[2]
         fill_normals_agents(
@@ -279,7 +279,7 @@ def refill(tasks: Tasks, t: int, table: PassTable) -> None:
 def _chunk(
     k: int, q: int, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
 ) -> float:
-    """Round t of one chunk of agents. Returns its squared errors if horizon h asks for them."""
+    """Play round t of one chunk of agents; return its squared errors if horizon h needs them."""
     prefer_wide_vectors()
     work, noise, given = tasks.work, tasks.noise, tasks.given
     registers, width = work.shape[1], work.shape[2]

@@ -92,7 +92,8 @@ class Exchange:
             self._start(self._requests[t % 2])
 
     def finish(self, t: int) -> None:
-        """Wait for those of round t. Signals are served between two looks, and others get a turn if it takes long."""
+        """Wait for the messages of round t. Between two polls signals are handled; after a while other processes get a
+        turn."""
         looks = 0
         while not self._test(self._requests[t % 2]):
             looks += 1
@@ -132,7 +133,7 @@ def _weighted(halo: Halo, rows: Rows, parts: NetworkParts) -> Links:
 
 
 def _connected(halo: Halo, starts: AnyArray, neighbors: AnyArray) -> bool:
-    """Whether the whole network is connected: every rank finds its own components, and one joins them."""
+    """Return whether the whole network is connected: each rank finds its own components, and one rank joins them."""
     own = len(starts) - 1
     agent = np.repeat(np.arange(own), np.diff(starts))
     inside = neighbors < halo.room

@@ -54,7 +54,7 @@ class Draw(NamedTuple):
 
 
 class Input(NamedTuple):
-    """What a row of lanes is updated with."""
+    """The inputs of an update of a row of lanes."""
 
     mixed: int  #: the row of Scratch.mixed
     observation: Draw  #: of this round
@@ -71,7 +71,7 @@ class SentMessages(NamedTuple):
 
 
 class MixingLinks(Protocol):
-    """The part of a layout's links that mixing reads: who is whose neighbor, with which weights."""
+    """The part of a layout's links that mixing reads: the neighbors of each agent, and their weights."""
 
     @property
     def starts(self) -> AnyArray: ...
@@ -107,7 +107,7 @@ def scratch_for(work: AnyArray, mixed: int) -> Scratch:
 
 @inlined
 def horizon_at(horizons: Integers, t: int) -> int:
-    """Which horizon ends with round t, or -1. Written out, since NumPy's searchsorted takes a second to compile."""
+    """Return the horizon that ends with round t, or -1. NumPy's searchsorted would take a second to compile."""
     low, high = 0, horizons.size
     while low < high:
         middle = (low + high) // 2
@@ -295,7 +295,7 @@ def advance(
 def _advance_any(
     work: AnyArray, messages: AnyArray, i: int, table: PassTable, t: int, given: Input, s: Scratch
 ) -> None:
-    """The same for any number of registers, one after another; not inlined, to avoid compiling it three times."""
+    """Update any number of registers, one after another; not inlined, to avoid compiling it three times."""
     prefer_wide_vectors()
     lanes, rows, size = work.shape[2], table.rows, table.active[t + 1]
     now, j, slot, level, scale = given.observation

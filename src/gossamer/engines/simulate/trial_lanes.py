@@ -36,7 +36,7 @@ MATRIX, PAIRWISE, BROADCAST = range(3)
 class TrialLinks(NamedTuple):
     """The links of the network: neighbors[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
 
-    mixing: int  #: its place in MIXINGS
+    mixing: int  #: its index in MIXINGS
     starts: AnyArray
     neighbors: AnyArray
     codes: AnyArray
@@ -148,7 +148,7 @@ def _random_mix(
     t: int,
     links: TrialLinks,
 ) -> None:
-    """What the random exchange of round t makes of the messages, in every trial."""
+    """Compute what the random exchange of round t makes of the messages, in every trial."""
     agents, lanes = mixed.shape
     now = t % 2
     mixed[:, :] = 0.0
