@@ -52,6 +52,17 @@ def test_one_thread_where_numba_has_only_its_own_pool(monkeypatch):
     assert max(most) == 1
 
 
+def test_threads_where_nothing_is_compiled(monkeypatch):
+    """With NUMBA_DISABLE_JIT=1 Numba starts no threads of its own, and cannot name their layer."""
+
+    def uninitialized():
+        raise ValueError("Threading layer is not initialized.")
+
+    monkeypatch.setattr("gossamer.comparison.backends.numba.threading_layer", uninitialized)
+    monkeypatch.setattr("gossamer.comparison.backends.numba.config.DISABLE_JIT", True)
+    assert sum(compute(sum, range(10), workers=2)) == 45
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_give_what_threads_give(workers):

@@ -118,7 +118,12 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
 
 
 def threads_must_take_turns() -> bool:
-    """Return whether Numba has only its own thread pool, which aborts the process if two threads use it at once."""
+    """Return whether Numba has only its own thread pool, which aborts the process if two threads use it at once.
+
+    Where compiling is disabled (NUMBA_DISABLE_JIT), it has no pool.
+    """
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined, unused-ignore]
+        return False
     _parallel_nothing(1)
     return bool(numba.threading_layer() == "workqueue")  # type: ignore[attr-defined, unused-ignore]
 

@@ -54,7 +54,7 @@ def test_what_it_cannot_certify():
     obs = gs.Gaussian(np.zeros(6))
     moving = gs.certificate("cycle:6", 50).bound(gs.Drifting(obs, 0.1))
     assert not moving.applies
-    assert moving.condition.endswith("and means that do not move, but these do")
+    assert moving.condition.endswith("and means that do not move, but these drift")
     with pytest.raises(gs.InvalidInput, match="lambda_2 must be a finite number above 0"):
         gs.certificate(0.0, 50)
     with pytest.raises(gs.Unsupported, match="the method asks for the network's lambda_max"):
