@@ -355,7 +355,7 @@ class _Search:
         return plain and isinstance(self.over, Measure)
 
     def _swept(self, targets: list[float], over: Measure, *, leaping: bool = True) -> tuple[int, _Errors]:
-        """The same block by block, as one pass; if `leaping`, skipped rounds have infinite errors."""
+        """Return the same block by block, as one pass; if `leaping`, skipped rounds have infinite errors."""
         check_table(self.method, self.reach)
         going = Sweep(self.method, self.network, over)
         average = AverageSweeps(Sweep(self.method, self.network, over.average), self.reach)
@@ -464,8 +464,8 @@ class _Search:
         return energy * noise > target * (energy + noise)
 
     def _beyond(self, target: float, every: int) -> tuple[int | None, dict[int, float]]:
-        """A number of rounds above `every` that meets the target, by doubling and bisection, and the errors at the
-        doublings that do not."""
+        """Return a number of rounds above `every` that meets the target, by doubling and bisection, and the errors at
+        the doublings that do not."""
 
         tried: dict[int, float] = {}
         low = every

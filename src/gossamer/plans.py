@@ -146,7 +146,7 @@ class Plans(list[Plan], Result):
         return [record for plan in self for record in plan.records()]
 
     def plot(self, ax: Panels | None = None) -> Panels:
-        """Rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
+        """Plot rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
         networks = list(dict.fromkeys(plan.network.name for plan in self))
         axes = plotting.axes_for(networks, ax)
         for panel, name in zip(axes, networks, strict=True):

@@ -22,7 +22,7 @@ from gossamer.networks import Network
 def read_sensors(
     network: Network, path: Path, *, target: str, split: str, intercept: bool, weighting: str, seed: int
 ) -> LinearEstimation:
-    """Linear estimation from a user's file: sensors (A, parameter), or rows of data (X, y, or a CSV table)."""
+    """Return linear estimation from a user's file: sensors (A, parameter), or rows of data (X, y, or a CSV table)."""
     if path.suffix.lower() == ".npz":
         arrays = _read_npz(path)
         if "A" in arrays:

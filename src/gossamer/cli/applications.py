@@ -344,7 +344,7 @@ def _all_rows(
 
 
 def _fit(problem: gs.LinearEstimation, held: Floats | None) -> Record:
-    """Estimates from recorded data: for each parameter the pooled fit and the agents' estimates, (N, d)."""
+    """Return the estimates from recorded data: for each parameter the pooled fit and the agents' estimates, (N, d)."""
     if problem.measurements is None:
         return {}
     estimates: dict[str, float | None] = {}

@@ -190,7 +190,7 @@ def _numbers(values: Sequence[float]) -> str:
 
 
 def _range_advice(rows: Floats) -> str:
-    """What to do about a missing range; `rows` are the first that agents will observe, shape (rows, dimension)."""
+    """Say what to do about a missing range; `rows` are the first that agents will observe, shape (rows, dimension)."""
     import numpy as np
 
     text = (

@@ -156,7 +156,7 @@ Loss = Annotated[
 
 
 def _repeated(form: str, text: str) -> object:
-    """An option that may be given several times."""
+    """Return an option that may be given several times."""
     return Annotated[list[str] | None, option(f"{text}; repeat for more.", group=_FAULTS, metavar=form)]
 
 

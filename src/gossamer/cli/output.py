@@ -51,7 +51,7 @@ def screen() -> Console:
 
 
 def task_text() -> TextColumn:
-    """The column of a progress bar with the current task, shown verbatim."""
+    """Return the column of a progress bar with the current task, shown verbatim."""
     from rich.progress import TextColumn
 
     return TextColumn("{task.description}", markup=False)

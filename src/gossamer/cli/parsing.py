@@ -31,7 +31,8 @@ def parse_any_network(text: str, weights: str, seed: int) -> gs.Network | gs.Cha
 
 
 def parse_method(text: str) -> gs.Method:
-    """`sda`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or `my_file.py:MyMethod:step_size=0.3`."""
+    """Parse a method: `sda`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or
+    `my_file.py:MyMethod:step_size=0.3`."""
     from gossamer.methods.loading import build, load_class  # loads NumPy, so not for a help page
 
     name, values = split_method(text)
@@ -125,7 +126,8 @@ def _numeric(row: list[str]) -> bool:
 
 
 def parse_horizons(text: str) -> list[int]:
-    """`1500`, `100,200,400`, or `10:1000` (about 40 horizons from 10 to 1000, evenly spread on a log scale).
+    """Parse numbers of rounds: `1500`, `100,200,400`, or `10:1000` (about 40 horizons from 10 to 1000, evenly spread on
+    a log scale).
 
     Both may be mixed, as in `10:1000,150`.
     """

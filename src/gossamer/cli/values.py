@@ -59,7 +59,7 @@ def environment_of(text: str, problem: str, given: ExperienceOptions) -> str | N
 
 
 def is_environment(text: str) -> bool:
-    """Whether the argument names an environment of Gymnasium or a module of PettingZoo rather than a network."""
+    """Return whether the argument names an environment of Gymnasium or a module of PettingZoo rather than a network."""
     if ":" in text or Path(text).exists():
         return False
     if "." in text:

@@ -111,13 +111,13 @@ def _is_cached(cls: type, name: str) -> bool:
 
 
 def _sources(value: object) -> list[object]:
-    """Digests of the files of own code, and of the classes of `value` that were typed into a notebook."""
+    """Return digests of the files of own code, and of the classes of `value` that were typed into a notebook."""
     typed = [_typed(cls, set()) for cls in type(value).__mro__ if _is_typed(cls)]
     return [*_files(value), *typed]
 
 
 def _files(value: object) -> list[str]:
-    """Digests of the files of `own_modules`."""
+    """Return digests of the files of `own_modules`."""
     files = filter(None, map(_file, own_modules(value).values()))
     return sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)
 

@@ -147,7 +147,7 @@ class Point:
         return hashlib.sha1(f"{self.setting.key} {self.contender.key}".encode()).hexdigest()
 
     def values(self, horizons: Sequence[int], known: Facts) -> tuple[Digests, Facts]:
-        """A digest of what the engines read in the rounds up to each horizon, and the facts that the method used."""
+        """Return digests of what the engines read up to each horizon, and the facts that the method used."""
         on = self.setting
         digests, facts = value_digests(self.method, on.network, on.observations, horizons, known)
         for t in horizons if on.trials else ():
@@ -162,7 +162,7 @@ class Point:
         return tuple(ours.get(column, value) for column, value in zip(COLUMNS, row, strict=True))
 
     def rows(self, horizons: Sequence[int], limits: Limits, kept: Mapping[int, Row]) -> list[Row]:
-        """One row for each horizon; `kept` rows have trials that are not simulated again."""
+        """Return one row for each horizon; `kept` rows have trials that are not simulated again."""
         network = self.setting.network
         rows: dict[int, Record] = {
             t: {
@@ -255,7 +255,7 @@ Limits = dict[int, dict[str, float]]
 
 
 def limits(network: Any, observations: Observations, horizons: Sequence[int]) -> Limits:
-    """Both limits after each of these rounds; None where they are unknown."""
+    """Return both limits after each of these rounds; None where they are unknown."""
     rounds = np.array(horizons)
     center = theory.centralized_limit(observations, rounds)
     best = network_limit_if_known(network, observations, rounds)

@@ -51,7 +51,7 @@ class RecordedFacts(DeclaredFacts):
 def value_digests(
     method: Method, network: AnyNetwork, observations: Observations, horizons: Sequence[int], known: Facts
 ) -> tuple[Digests, Facts]:
-    """A digest of what the engines read in the rounds up to each horizon, and the facts that the method asked for."""
+    """Return digests of what the engines read up to each horizon, and the facts that the method asked for."""
     facts = RecordedFacts(network, known)
     ascending = sorted(horizons)
     parts = [_tables(method, facts, ascending)]

@@ -231,14 +231,14 @@ class TrialResult(StreamResult[Rounds, Value]):
 
 
 def over_limit(total_error: Value, limit: Value) -> Value:
-    """`total_error` as a multiple of `limit`; infinite where that is 0."""
+    """Return `total_error` as a multiple of `limit`; infinite where that is 0."""
     safe = np.where(np.equal(limit, 0), 1.0, limit)
     ratio = np.where(np.equal(limit, 0), np.inf, np.divide(total_error, safe))
     return ratio if ratio.ndim else float(ratio)  # type: ignore[return-value, unused-ignore]
 
 
 def network_limit_if_known(network: Network, observations: Observations, rounds: OneOrMore) -> OneOrMore:
-    """`theory.network_limit` for one horizon or several, or NaN where it cannot be computed."""
+    """Return `theory.network_limit` for one horizon or several, or NaN where it cannot be computed."""
     try:
         return theory.network_limit(network, observations, rounds)
     except Unsupported:
@@ -246,7 +246,7 @@ def network_limit_if_known(network: Network, observations: Observations, rounds:
 
 
 def spread_out(first: int, last: int) -> Integers:
-    """About 60 horizons from first to last, evenly spaced on a log scale: enough for a curve."""
+    """Return about 60 horizons from first to last, evenly spaced on a log scale: enough for a curve."""
     return np.unique(np.geomspace(first, last, 60).round().astype(np.int64))
 
 
@@ -268,7 +268,7 @@ class OverLimit(NamedTuple):
 
     @classmethod
     def of(cls, errors: Floats, limits: Floats) -> OverLimit:
-        """From the errors (H, trials) of each trial; a run that has diverged has no standard error."""
+        """Compute them from the errors (H, trials) of each trial; a run that has diverged has no standard error."""
         mean, limit = errors.mean(axis=1), limits.mean(axis=1)
         with np.errstate(invalid="ignore", over="ignore"):
             residuals = errors - (mean / limit)[:, None] * limits

@@ -63,7 +63,7 @@ class Logistic(OnePredictor):
         return 2
 
     def recoded(self, y: Floats) -> tuple[Floats, tuple[int, ...] | None]:
-        """Of -1 and 1, -1 becomes 0, which needs no agreement between agents."""
+        """Turn -1 into 0 if labels are -1 and 1, which needs no agreement between agents."""
         if np.any(y == -1) and not np.any(y == 0):
             return np.where(y == -1, 0.0, y), (-1, 1)
         return y, None

@@ -147,7 +147,7 @@ class LeastSquares(OnePredictor):
         return np.asarray(-loss / dispersion - rows * np.log(2 * np.pi * dispersion) / 2)[()]
 
     def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
-        """The likelihood is reported at its own maximum, as is usual for linear regression."""
+        """Report the likelihood at its own maximum, as is usual for linear regression."""
         return mean_deviance
 
     def variance(self, mean: Floats) -> Floats:

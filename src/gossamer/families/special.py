@@ -13,7 +13,7 @@ _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 1
 
 
 def log_gamma(x: Floats) -> Floats:
-    """log Gamma(x) of positive numbers.
+    """Return log Gamma(x) of positive numbers.
 
     Examples
     --------

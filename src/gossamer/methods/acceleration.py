@@ -34,7 +34,7 @@ def accelerate(c: Fields, x: Register, memory: Register, mixed: Register) -> tup
 
 
 def nesterov(network: SpectralFacts, step_size: float | None, momentum: float | None) -> Acceleration:
-    """eta = 1/lambda_max and zeta = (sqrt k - 1)/(sqrt k + 1), the paper's choice, unless set by hand."""
+    """Choose eta = 1/lambda_max and zeta = (sqrt k - 1)/(sqrt k + 1), the paper's choice, unless set by hand."""
     eta = 1.0 / network.lambda_max if step_size is None else step_size
     if momentum is None:
         root = np.sqrt(network.condition_number)
@@ -43,7 +43,7 @@ def nesterov(network: SpectralFacts, step_size: float | None, momentum: float | 
 
 
 def chebyshev(network: SpectralFacts, rounds: int) -> Acceleration:
-    """eta = 2/(lambda_max + lambda_2), which damps the worst eigenmode as much as possible after any number of
+    """Choose eta = 2/(lambda_max + lambda_2), which damps the worst eigenmode as much as possible after any number of
     rounds."""
     low, high = network.lambda_2, network.lambda_max
     square = ((high - low) / (high + low)) ** 2

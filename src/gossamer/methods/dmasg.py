@@ -61,7 +61,7 @@ class DMASG(AcceleratedGradient):
 
     @staticmethod
     def stage_unit(network: SpectralFacts) -> int:
-        """ceil(7 sqrt(kt) ln 2)."""
+        """Return ceil(7 sqrt(kt) ln 2)."""
         return math.ceil(7 * math.sqrt(2 / smallest_shifted_eigenvalue(network)) * math.log(2))
 
     @staticmethod

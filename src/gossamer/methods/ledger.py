@@ -324,7 +324,7 @@ def _program(
 
 
 def _mean(tells: Floats, growth: Floats, own: int) -> int | None:
-    """Which own register is the running mean of the observations: r + weight (observation - r), in every round."""
+    """Return which own register is the running mean of the observations, r + weight (observation - r)."""
     unit = np.eye(tells.shape[2])
     for r in range(own):
         if np.all(tells[:, 1 + r] == unit[r]) and np.all(growth[:, 1 + r] == unit[own] - unit[r]):

@@ -58,7 +58,7 @@ class MomentumRule(NamedTuple):
 
 
 def local(network: SpectralFacts) -> MomentumRule:
-    """The rule without a spectrum, for networks that lose messages.
+    """Return the rule without a spectrum, for networks that lose messages.
 
     With a momentum near 1 Nesterov's update is stable while eta lambda < 4/3, so 1.3/lambda_bound is nearly the largest
     safe step.
@@ -67,7 +67,7 @@ def local(network: SpectralFacts) -> MomentumRule:
 
 
 def local_heavy_ball(network: SpectralFacts) -> MomentumRule:
-    """The rule without a spectrum: the heavy ball, and after a loss the step of `local` (see `ledger.py`).
+    """Return the rule without a spectrum: the heavy ball, and after a loss the step of `local` (see `ledger.py`).
 
     It is stable while eta lambda < 2. Where some edges take one step and some the other, fast modes near that bound are
     amplified at first, on a cycle with weights of 1 by 1e21 at a loss of 0.3%; with 1.6 they are not. Weights that
@@ -78,7 +78,7 @@ def local_heavy_ball(network: SpectralFacts) -> MomentumRule:
 
 
 def heavy_ball(network: SpectralFacts) -> MomentumRule:
-    """The rule with a spectrum, for networks without loss.
+    """Return the rule with a spectrum, for networks without loss.
 
     Mode k is an oscillator of squared frequency Omega_k^2 = 2 eta lambda_k and damping q = 1 - zeta. It follows what
     agents tell each other q/Omega_k^2 rounds late, and rings for about 1/q rounds. In units of sigma^2/T^2 a window w

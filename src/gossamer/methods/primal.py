@@ -28,7 +28,7 @@ def smallest_shifted_eigenvalue(network: SpectralFacts) -> float:
 
 
 def momentum_of(step_size: Register) -> Register:
-    """beta = (1 - sqrt alpha)/(1 + sqrt alpha)."""
+    """Return beta = (1 - sqrt alpha)/(1 + sqrt alpha)."""
     return (1 - np.sqrt(step_size)) / (1 + np.sqrt(step_size))
 
 

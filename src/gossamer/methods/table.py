@@ -48,7 +48,7 @@ class Round(NamedTuple):
 
 
 def _weighted(weights: Floats, state: AnyArray) -> AnyArray:
-    """sum_k weights[..., k] state[k], register by register."""
+    """Return sum_k weights[..., k] state[k], register by register."""
     total = np.multiply.outer(weights[..., 0], state[0])
     for k in range(1, len(state)):
         total = total + np.multiply.outer(weights[..., k], state[k])

@@ -140,8 +140,9 @@ class ChangingNetwork:
 
     @classmethod
     def mobile(cls, n: int, radius: float = 0.2, speed: float = 0.01, seed: int = 0) -> ChangingNetwork:
-        """Agents that move in the unit square, each straight to one random point after another (random waypoint), at
-        `speed` per round and without pauses. Agents within `radius` of each other are in contact."""
+        """Build a network of agents that move in the unit square, each straight to one random point after another
+        (random waypoint), at `speed` per round and without pauses. Agents within `radius` of each other are in
+        contact."""
         n = checks.whole_number("n", n, least=2)
         radius = checks.number("radius", radius, above=0)
         speed = checks.number("speed", speed, least=0)
@@ -149,20 +150,20 @@ class ChangingNetwork:
 
     @classmethod
     def matchings(cls, n: int, seed: int = 0) -> ChangingNetwork:
-        """In every round each agent meets one other agent, at random; if their number is odd, one stays alone."""
+        """Let each agent meet one other agent, at random, in every round; if their number is odd, one stays alone."""
         n = checks.whole_number("n", n, least=2)
         return cls._of(Matchings(n, checks.seed(seed)), f"matchings:{n}")
 
     @classmethod
     def dropout(cls, network: NetworkLike, alive: float, seed: int = 0) -> ChangingNetwork:
-        """Each edge of a network is present with probability `alive`, independently in every round."""
+        """Keep each edge of a network with probability `alive`, independently in every round."""
         base = Network.of(network)
         contacts = Dropout(base.agents, base.edges, checks.probability("alive", alive), checks.seed(seed))
         return cls._of(contacts, f"dropout of {base.name}", base.labels)
 
     @classmethod
     def switching(cls, networks: Sequence[NetworkLike], every: int = 1) -> ChangingNetwork:
-        """One network after another, each for `every` rounds, then the first again."""
+        """Use one network after another, each for `every` rounds, then the first again."""
         bases = [Network.of(network) for network in checks.listed("networks", networks)]
         if not bases:
             raise InvalidInput(
@@ -181,7 +182,7 @@ class ChangingNetwork:
     def from_contacts(
         cls, table: Table, every: float | None = None, *, repeat: bool = False, name: str | None = None
     ) -> ChangingNetwork:
-        """Recorded contacts: rows of time, a, b and optionally a duration, as a file, an array or a data frame.
+        """Read recorded contacts: rows of time, a, b and optionally a duration, as a file, an array or a data frame.
 
         A file has columns separated by spaces or commas, an optional header, and # for comments. A round lasts `every`
         units of time, by default the smallest difference between two times. A contact lasts for its duration, but at
@@ -197,7 +198,8 @@ class ChangingNetwork:
     def from_function(
         cls, function: Callable[[int], EdgesLike], agents: int, *, name: str = "function"
     ) -> ChangingNetwork:
-        """`function(round)` returns the edges of a round: pairs of agent numbers, or a NetworkX graph of them.
+        """Build a network from `function(round)`, which returns the edges of a round: pairs of agent numbers, or a
+        NetworkX graph of them.
 
         The same round must always have the same edges.
         """

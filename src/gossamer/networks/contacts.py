@@ -160,7 +160,7 @@ class Computed(Contacts):
 
 
 def _checked(edges: EdgesLike, agents: int, what: str) -> Integers:
-    """Edges in any order, or those of a graph, as pairs with the smaller number first, none twice."""
+    """Return edges in any order, or those of a graph, as pairs with the smaller number first, none twice."""
     given = list(edges.edges) if isinstance(edges, nx.Graph) else edges
     pairs = checked_pairs(what, agents, given, "numbers, with labels of your own in addition")
     for agent in pairs[pairs[:, 0] == pairs[:, 1], 0].tolist():
@@ -178,7 +178,7 @@ def _generator(seed: int, number: int) -> np.random.Generator:
 
 
 def read_contacts(table: Table, every: float | None, repeat: bool) -> tuple[Listed, tuple[Hashable, ...]]:
-    """Contacts from rows of time, a, b and perhaps a duration, and the names of the agents."""
+    """Return contacts from rows of time, a, b and perhaps a duration, and the names of the agents."""
     rows = _rows(table)
     try:
         times = np.array([float(row[0]) for row in rows])

@@ -58,7 +58,7 @@ def _json(path: Path) -> nx.Graph:
 
 
 def _several(read: Callable[[Path], nx.Graph | list[nx.Graph]]) -> Callable[[Path], nx.Graph]:
-    """graph6 and sparse6 files hold one graph per line."""
+    """Return the graph of a graph6 or sparse6 file, which holds one graph per line."""
 
     def only_one(path: Path) -> nx.Graph:
         graphs = read(path)

@@ -23,7 +23,7 @@ _TOLERANCE = 1e-9
 
 
 def given_weights(graph: nx.Graph) -> sp.csr_matrix:
-    """L with L_ij = -w_ij for the attribute "weight" of every edge; the diagonal follows from these."""
+    """Return L with L_ij = -w_ij for the attribute "weight" of every edge; the diagonal follows from these."""
     graph = nx.Graph(graph)
     graph.remove_edges_from(list(nx.selfloop_edges(graph)))
     for a, b, w in graph.edges(data="weight"):

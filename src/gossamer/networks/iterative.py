@@ -64,7 +64,7 @@ def exchange_facts(agents: int, edges: Integers, dense: bool) -> ExchangeFacts:
 
 @_one_thread
 def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
-    """lambda_max, at most a millionth of it too large: Lanczos' value plus its residual, or the bound of Gershgorin.
+    """Return lambda_max, at most a millionth too large: Lanczos' value plus its residual, or Gershgorin's bound.
 
     A step size 1/lambda_max must not be too large, so an error must be on this side.
     """
@@ -161,7 +161,7 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats)
 
 
 def _inverse_square(gossip: sp.csr_matrix, start: Floats, least: float) -> float:
-    """|L^+ start|^2 by Lanczos' quadrature; it continues until it has found the eigenvalue `least`."""
+    """Return |L^+ start|^2 by Lanczos' quadrature; it continues until it has found the eigenvalue `least`."""
     for diagonal, off_diagonal in _lanczos(gossip, start, 2 * _FEW_STEPS):
         nodes, vectors = eigh_tridiagonal(diagonal, off_diagonal[:-1])
         if nodes[0] < 1.02 * least and off_diagonal[-1] * abs(vectors[-1, 0]) < 0.05 * nodes[0]:

@@ -53,6 +53,6 @@ def named_topology(text: str, seed: int = 0) -> Topology:
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """`Grid:10x10` is ("grid", "10x10"), `grid` is ("grid", None)."""
+    """Split a name: `Grid:10x10` is ("grid", "10x10"), `grid` is ("grid", None)."""
     kind, colon, rest = text.partition(":")
     return kind.strip().lower().replace("_", "-"), rest if colon else None

@@ -214,57 +214,58 @@ class Network(Drawn):
 
     @classmethod
     def path(cls, n: int, weights: str = "metropolis") -> Network:
-        """All agents on a line."""
+        """Build a path: all agents on a line."""
         return cls._weighted(topologies.path(n), weights)
 
     @classmethod
     def cycle(cls, n: int, weights: str = "metropolis") -> Network:
-        """A ring."""
+        """Build a ring."""
         return cls._weighted(topologies.cycle(n), weights)
 
     @classmethod
     def star(cls, n: int, weights: str = "metropolis") -> Network:
-        """Agent 0 in the center, connected to all other agents."""
+        """Build a star: agent 0 in the center, connected to all other agents."""
         return cls._weighted(topologies.star(n), weights)
 
     @classmethod
     def complete(cls, n: int, weights: str = "metropolis") -> Network:
-        """Every pair of agents is connected."""
+        """Build a complete network: every pair of agents is connected."""
         return cls._weighted(topologies.complete(n), weights)
 
     @classmethod
     def grid(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
-        """A rectangle of agents, each with its neighbors above, below, left and right."""
+        """Build a rectangle of agents, each with its neighbors above, below, left and right."""
         return cls._weighted(topologies.grid(rows, cols), weights)
 
     @classmethod
     def torus(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
-        """A grid whose opposite borders are connected."""
+        """Build a grid whose opposite borders are connected."""
         return cls._weighted(topologies.torus(rows, cols), weights)
 
     @classmethod
     def hypercube(cls, dimension: int, weights: str = "metropolis") -> Network:
-        """2^d agents; neighbors differ in one bit of their number."""
+        """Build a hypercube of 2^d agents; neighbors differ in one bit of their number."""
         return cls._weighted(topologies.hypercube(dimension), weights)
 
     @classmethod
     def erdos_renyi(
         cls, n: int, p: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
-        """Each edge present with probability p (default 2 ln n / n), redrawn until connected."""
+        """Build a random network with each edge present with probability p (default 2 ln n / n), redrawn until
+        connected."""
         return cls._weighted(topologies.erdos_renyi(n, p, seed), weights)
 
     @classmethod
     def random_geometric(
         cls, n: int, radius: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
-        """Agents at random positions in the unit square, connected within `radius`
+        """Build a network of agents at random positions in the unit square, connected within `radius`
         (default sqrt(2 ln n / (pi n))), redrawn until connected."""
         return cls._weighted(topologies.random_geometric(n, radius, seed), weights)
 
     @classmethod
     def expander(cls, n: int, degree: int, seed: int = 0, weights: str = "metropolis") -> Network:
-        """A random regular graph: few edges, but short distances between all agents."""
+        """Build a random regular graph: few edges, but short distances between all agents."""
         return cls._weighted(topologies.expander(n, degree, seed), weights)
 
     @classmethod

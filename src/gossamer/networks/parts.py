@@ -41,13 +41,14 @@ class NetworkParts(ABC):
         return f"{type(self).__name__}({self.name}, {self.agents} agents)"
 
     def bounds(self, ranks: int) -> list[int]:
-        """ranks + 1 numbers: rank r holds the agents bounds[r] .. bounds[r + 1] - 1."""
+        """Return ranks + 1 numbers: rank r holds the agents bounds[r] .. bounds[r + 1] - 1."""
         blocks = -(-self.agents // BLOCK)
         return [min(rank * blocks // ranks * BLOCK, self.agents) for rank in range(ranks + 1)]
 
     @abstractmethod
     def read(self, first: int, last: int, draw: int) -> Rows | Links:
-        """The rows of the agents first..last-1, with the numbers that their neighbors have in the whole network."""
+        """Return the rows of the agents first..last-1, with the numbers that their neighbors have in the whole
+        network."""
 
     @abstractmethod
     def facts(self, weights: Sequence[float], bound: float) -> SpectralFacts:
@@ -140,7 +141,7 @@ def parts_of(
     weights: str = "metropolis",
     seed: int = 0,
 ) -> NetworkParts:
-    """The parts of a network, of a network by name, of a NetworkX graph, or of a folder that `partition` wrote."""
+    """Return the parts of a network, a network by name, a NetworkX graph, or a folder that `partition` wrote."""
     if isinstance(value, NetworkParts):
         return value
     if isinstance(value, str | PathLike):

@@ -102,7 +102,7 @@ def _check_bits(path: Path, format: str, most: int, room: int) -> None:
 
 
 def _declared(data: bytes) -> int:
-    """The number at the beginning of graph6 data: one character, ~ and three, or ~~ and six, of six bits each."""
+    """Return the number at the beginning of graph6 data: 1 character, ~ and 3, or ~~ and 6, of six bits each."""
     skip, count = (2, 6) if data.startswith(b"~~") else (1, 3) if data.startswith(b"~") else (0, 1)
     number = 0
     for value in data[skip : skip + count]:
@@ -111,7 +111,7 @@ def _declared(data: bytes) -> int:
 
 
 def _words(path: Path, most: int) -> tuple[int, int]:
-    """The numbers of words and of XML's nodes in a text, give or take one per piece; counting ends beyond `most`."""
+    """Return the numbers of words and of XML nodes in a text, to within one per piece; stop counting at `most`."""
     words = nodes = 0
     for piece in _pieces(path):
         words += max(len(piece.translate(_SEPARATORS).split()), len(piece) // _LETTERS)

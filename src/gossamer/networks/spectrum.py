@@ -153,7 +153,7 @@ class ProductSpectrum(Spectrum):
 
 
 def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: float) -> KnownFacts:
-    """The facts of a product of paths and cycles whose edges have these weights; `bound` holds for all eigenvalues.
+    """Return the facts of a product of paths and cycles with these weights; `bound` holds for all eigenvalues.
 
     If the weights differ, as Metropolis weights do at the border of a grid, lambda_2 and the trace are computed with
     the smallest weight on every edge: lambda_2 is then slightly too small, and the trace too large. The relative error
@@ -179,7 +179,7 @@ def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: fl
 
 
 def _metropolis_bound(sides: Sequence[int]) -> float:
-    """A bound on the eigenvalues of a grid of paths with Metropolis weights: max_i (|L| x)_i / x_i for some x > 0.
+    """Return a bound on the eigenvalues of a grid of paths with Metropolis weights: max_i (|L| x)_i / x_i, x > 0.
 
     Collatz and Wielandt: it holds for every x. Here x is a product of cosines, x_i = prod_a cos(k_a (i_a - center_a)).
     An agent at the border of the axes B has D - |B| neighbors, and with c_a = 2 + 2 cos k_a, r_a = 1 + x_1/x_0 at the
@@ -261,7 +261,7 @@ class StarSpectrum(Spectrum):
 
 
 def _dct(x: AnyArray, kind: Literal[2, 3], axis: int) -> AnyArray:
-    """Orthonormal cosine transform, of complex arrays too (a path crossed with a cycle)."""
+    """Apply the orthonormal cosine transform, also to complex arrays (a path crossed with a cycle)."""
     if np.iscomplexobj(x):
         return _dct(x.real, kind, axis) + 1j * _dct(x.imag, kind, axis)
     return np.asarray(scipy.fft.dct(x, type=kind, axis=axis, norm="ortho"))

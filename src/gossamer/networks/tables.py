@@ -71,7 +71,7 @@ def is_edge_list(rows: list[Row]) -> bool:
 
 
 def edge_list(rows: list[Row]) -> nx.Graph:
-    """Two agents per line, and a weight after them if there is one; both directions are one edge."""
+    """Read two agents per line, and a weight after them if there is one; both directions are one edge."""
     if not rows:
         raise InvalidNetwork("it holds no agents; an edge list has two agent names per line")
     columns, below = _below_heading(rows)
@@ -85,7 +85,7 @@ def edge_list(rows: list[Row]) -> nx.Graph:
 
 
 def _edge(row: Row, columns: Sequence[int]) -> tuple[str, str, float | None]:
-    """Both ends and the weight, None if the row has none."""
+    """Return both ends and the weight, None if the row has none."""
     cells = [row.words[column] if column < len(row.words) else "" for column in columns]
     if not (cells[0] and cells[1]):
         raise InvalidNetwork(f"two agent names are needed in {row}")
@@ -129,7 +129,7 @@ def check_counts(rows: list[Row]) -> None:
 
 
 def adjacency_list(rows: list[Row]) -> nx.Graph:
-    """An agent and its neighbors per line, with or without a colon between them."""
+    """Read an agent and its neighbors per line, with or without a colon between them."""
     graph = nx.Graph()
     for row in rows:
         agent, *neighbors = (word for word in row.words if word not in ("", ":"))
@@ -142,7 +142,7 @@ def adjacency_list(rows: list[Row]) -> nx.Graph:
 
 
 def matrix(rows: list[Row]) -> nx.Graph:
-    """As many rows as columns of numbers; the agents' names may be above, or above and to the left."""
+    """Read as many rows as columns of numbers; the agents' names may be above, or above and to the left."""
     names, lines = _below_names([row.words for row in rows])
     wrong = next((len(line) for line in lines if len(line) != len(lines)), None)
     if wrong is not None or not lines:

@@ -85,7 +85,7 @@ class Gaussian(Observations):
         agents: range | None = None,
         batches: Floats | None = None,
     ) -> Floats:
-        """Batch means of Gaussian samples are Gaussian, so one draw per round suffices for any batch."""
+        """Draw once per round for any batch, because batch means of Gaussian samples are Gaussian."""
         agents = range(self.agents) if agents is None else agents
         if self._factor is not None:
             return self._correlated(self._factor, seed, rounds, trials, agents, batches)
@@ -100,7 +100,7 @@ class Gaussian(Observations):
     def _correlated(
         self, factor: Floats, seed: int, rounds: range, trials: range, agents: range, batches: Floats | None
     ) -> Floats:
-        """mean + scale factor z with r independent standard normals z per agent and round.
+        """Return mean + scale factor z with r independent standard normals z per agent and round.
 
         The engines take one component at a time and ask for the same samples for each, so the last draw is kept.
         """

@@ -232,7 +232,7 @@ class UniformDriven(Observations):
 
 
 def batch_scale(sizes: Floats) -> Floats:
-    """The standard deviation of the mean of each batch, for samples of standard deviation 1; 0 for an empty batch."""
+    """Return the standard deviation of each batch's mean, for samples of standard deviation 1; 0 if it is empty."""
     return np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
 
 

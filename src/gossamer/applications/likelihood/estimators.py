@@ -94,7 +94,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         return self._fit_all(self._held)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the rows."""
+        """Return the state without the rows."""
         state: dict[str, object] = super().__getstate__()
         return {**state, "_held": None} if "_held" in state else state
 

@@ -69,7 +69,7 @@ class Fit(Result):
         return np.array(self.measure_error(), dtype=float)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the rows."""
+        """Return the state without the rows."""
         state = {**self.__dict__, "error": self.error, "measure_error": None, "infer": None}
         state.pop("_inference", None)
         return state

@@ -162,8 +162,8 @@ class LinearEstimation:
         weighting: str = "plain",
         seed: int = 0,
     ) -> LinearEstimation:
-        """Random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard deviations between
-        half of and twice `noise`."""
+        """Build a problem with random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard
+        deviations between half of and twice `noise`."""
         network, rng = Network.of(network), np.random.default_rng(checks.seed(seed))
         dimension = checks.whole_number("dimension", dimension, least=1, most=10_000)
         measurements = checks.whole_number("measurements", measurements, least=1, most=10_000)

@@ -151,7 +151,7 @@ class KarMoura:
     def _steps(
         self, problem: LinearEstimation, pull: Floats, average: Floats, rounds: int
     ) -> tuple[Floats, Floats]:
-        """a_t and b_t."""
+        """Return a_t and b_t."""
         mixed = self.form == "mixed"
         a = self.a
         if a is None and self.gain == "efficient":

@@ -150,7 +150,7 @@ class MatchingDraw(RandomExchange):
 
 
 def _stars(second: Floats) -> Floats:
-    """sum_s K_s M K_s with K_s = I - e_s 1' - 1 e_s' + N e_s e_s', the Laplacian of a star around s."""
+    """Return sum_s K_s M K_s with K_s = I - e_s 1' - 1 e_s' + N e_s e_s', the Laplacian of a star around s."""
     n, own = len(second), np.diag(second)
     rows, columns = second.sum(axis=1), second.sum(axis=0)
     outer = np.add.outer(columns - 2 * rows - n * own, rows - 2 * columns - n * own) + own.sum()
@@ -258,7 +258,7 @@ def _binomial(count: int, probability: float) -> Floats:
 
 
 def _laplacian(agents: int, edges: Integers, weights: Floats) -> csr_array:
-    """sum_ij weight_ij (e_i - e_j)(e_i - e_j)'."""
+    """Return sum_ij weight_ij (e_i - e_j)(e_i - e_j)'."""
     i, j = edges.T
     rows, columns = np.concatenate([i, j, i, j]), np.concatenate([j, i, i, j])
     values = np.concatenate([-weights, -weights, weights, weights])

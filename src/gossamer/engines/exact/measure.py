@@ -107,7 +107,7 @@ class Sampled(Measure):
         )
 
     def thinned(self, size: int) -> Measure:
-        """Thinned after smoothing (Jackson's kernel), which makes all weights positive."""
+        """Return a thinned measure after smoothing (Jackson's kernel), which makes all weights positive."""
         return Measure(self.nodes, self.constant, _smooth(self.signal), _smooth(self.power)).thinned(size)
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -201,13 +201,13 @@ def moving_bias(run: Pass, network: Network, observations: Observations) -> Floa
 
 
 def jackson(size: int) -> Floats:
-    """(size,) the factors with which the Chebyshev series of a positive function stays positive when truncated."""
+    """Return (size,) factors with which a truncated Chebyshev series of a positive function stays positive."""
     j, angle = np.arange(size), np.pi / (size + 1)
     return np.asarray(((size + 1 - j) * np.cos(j * angle) + np.sin(j * angle) / np.tan(angle)) / (size + 1))
 
 
 def _smooth(weights: Floats) -> Floats:
-    """Weights on the constant mode and on Chebyshev nodes, the latter smoothed."""
+    """Return weights on the constant mode and on Chebyshev nodes, the latter smoothed."""
     rest = weights[1:]
     factors = jackson(len(rest)).reshape(-1, *([1] * (rest.ndim - 1)))
     smooth = scipy.fft.idct(scipy.fft.dct(rest, axis=0) * factors, axis=0)

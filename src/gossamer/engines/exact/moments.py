@@ -81,7 +81,7 @@ class Operator(NamedTuple):
 
 
 def _order(links: Links) -> AnyArray:
-    """An order of the agents in which neighbors are close to each other, so that they are in the cache."""
+    """Return an order of the agents in which neighbors are close to each other, so that they are in the cache."""
     agent = np.repeat(np.arange(links.agents), links.degrees)
     if np.abs(links.neighbors - agent).mean() < NEAR:
         return np.arange(links.agents)
@@ -210,14 +210,14 @@ class Panel:
 
 
 def panels_of(operator: Operator, interval: Interval, vectors: Floats) -> list[Panel]:
-    """Panels for all vectors (N, k)."""
+    """Return panels for all vectors (N, k)."""
     width = 1 if len(vectors) >= ALONE else PANEL
     pieces = (vectors[:, k : k + width] for k in range(0, vectors.shape[1], width))
     return [Panel(operator, interval, piece) for piece in pieces]
 
 
 def moments_of(panels: Sequence[Panel], degree: int) -> Floats:
-    """(degree + 1, k) the moments of all vectors of the panels, which are taken as far as needed."""
+    """Return (degree + 1, k) the moments of all vectors of the panels, which advance as far as needed."""
 
     def work(k: int) -> None:
         panels[k].extend(-(-degree // 2))
@@ -229,7 +229,7 @@ def moments_of(panels: Sequence[Panel], degree: int) -> Floats:
 
 
 def filtered_by(panels: Sequence[Panel], coefficients: Floats) -> Floats:
-    """(N, k) sum_{j > 0} coefficients_j T_j(S) x for all vectors of panels that have just begun."""
+    """Return (N, k) sum_{j > 0} coefficients_j T_j(S) x for all vectors of panels that have just begun."""
     filtered: list[Floats] = [np.empty(0)] * len(panels)
 
     def work(k: int) -> None:

@@ -32,7 +32,7 @@ _NONE = np.empty((0, 0))
 
 
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
-    """Responses (H, G, 2) to the mean and to its drift, and noise gains (H, G), at eigenvalues `nodes`.
+    """Return responses (H, G, 2) to the mean and to its drift, and noise gains (H, G), at eigenvalues `nodes`.
 
     A single horizon at the end of the table is cheaper backward (a vector per eigenvalue instead of a
     covariance); forward, one pass serves every horizon.
@@ -45,7 +45,7 @@ def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floa
 
 
 def impulse_response(table: Table, eigenvalues: Floats) -> Floats:
-    """(T, modes): the weight of round t's observation in the final estimate, for each eigenvalue of the network."""
+    """Return (T, modes) the weight of round t's observation in the final estimate, for each eigenvalue."""
     weights = np.empty((table.rounds, len(eigenvalues)))
     _backward(eigenvalues, table, table.rounds, weights)
     return weights
@@ -70,7 +70,7 @@ class Pass:
         return np.asarray(np.cumsum(self.table.step_mixed.any(axis=1))[self.ends - 1])
 
     def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
-        """Responses (H, G, 2) and noise gains (H, G), as in the function of this name."""
+        """Return responses (H, G, 2) and noise gains (H, G), as in the function of this name."""
         return propagate(self.table, nodes, self.ends)
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
@@ -227,7 +227,7 @@ class Sweep:
         self._mixed, self._uses = np.zeros(size, bool), np.zeros((size, size), bool)  # by any round so far
 
     def block(self, rounds: int) -> tuple[Floats, Floats]:
-        """Bias and variance after each of the next `rounds` rounds, an even number."""
+        """Return bias and variance after each of the next `rounds` rounds, an even number."""
         stop = self.rounds + rounds
         piece = tabulate(self.method, self.network, stop, piece=slice(self.rounds, stop))
         bias, variance = _sweep(self._moments, piece, self.rounds, self._weights)
@@ -359,7 +359,7 @@ def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
 
 
 def _estimate_register(table: Table) -> int | None:
-    """The register that is the estimate in every round and that no message and no other register reads, if any."""
+    """Return the register, if any, that is the estimate in every round and that nothing else reads."""
     read = np.flatnonzero(table.estimate_state.any(axis=0))
     if len(read) != 1 or not np.all(table.estimate_state[:, read] == 1.0):
         return None
@@ -371,7 +371,7 @@ def _estimate_register(table: Table) -> int | None:
 
 
 def _alike_but(table: Table, register: int, rounds: int) -> bool:
-    """Whether all rounds of a run are identical, except for `register`, and each updates all others with `mixed`."""
+    """Return whether all rounds of a run are identical but for `register`, and each updates the others with `mixed`."""
     others = np.arange(table.registers) != register
     used = (
         table.message_state,

@@ -62,7 +62,7 @@ class Edges(Protocol):
         """Return the number of disconnected parts of the live agents."""
 
     def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
-        """Before `round`, free the slots of edges that are down and whose two ends have the same flow.
+        """Free, before `round`, the slots of edges that are down and whose two ends have the same flow.
 
         `flow` is the slot of the flow in the ledgers; None means that all ends agree.
         """

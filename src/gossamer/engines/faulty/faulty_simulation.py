@@ -125,7 +125,7 @@ def _result(
     ]
 
     def pick(values: ArrayLike) -> OneOrMore:
-        """A plain number for one horizon."""
+        """Return a plain number for one horizon."""
         value = np.asarray(values)[order]
         return value if np.ndim(value) else value.item()
 

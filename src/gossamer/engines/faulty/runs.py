@@ -91,7 +91,7 @@ class FaultyRun:
         self.work = sum(one.table.rounds * one.per_round for one in self.passes) * trials.count
 
     def go(self, advance: Advance) -> None:
-        """Waves of trials, a block for each thread, go through all passes before the next wave begins."""
+        """Run waves of trials, a block for each thread; a wave goes through all passes before the next one begins."""
         count, threads = self.trials.count, get_num_threads()
         size = min(*(one.block for one in self.passes), max(8, -(-count // threads)))
         for first in range(0, count, size * threads):
@@ -195,7 +195,7 @@ class _Pass:
         self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
 
     def _quiet(self) -> Floats:
-        """(n,) the news in round 0 below which agents are silent; empty if they never are."""
+        """Return (n,) the news in round 0 below which agents are silent; empty if they never are."""
         quiet = self.faults.quiet
         if quiet is None:
             return np.empty(0)
@@ -229,7 +229,7 @@ class _Pass:
         )
 
     def _batches_of_absentees(self) -> dict[int, Floats]:
-        """The batch sizes, by round, of the agents that are not always present: their clocks differ."""
+        """Return the batch sizes, by round, of the agents that are not always present: their clocks differ."""
         lengths = [phase.stop - phase.start for phase in self.phases]
         present = np.repeat([phase.alive for phase in self.phases], lengths, axis=0).astype(bool)  # (T, N)
         clocks = np.maximum(np.cumsum(present, axis=0) - 1, 0)
@@ -269,7 +269,7 @@ class _Pass:
         return SteadyEdges(self.scene.network, self.faults)  # type: ignore[arg-type]
 
     def edges(self) -> Edges:
-        """The edges of a run of all rounds, before the first one."""
+        """Return the edges of a run of all rounds, before the first one."""
         network = self.scene.network
         if isinstance(network, Network):
             return self._steady

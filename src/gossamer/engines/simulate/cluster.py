@@ -215,7 +215,7 @@ class _Run:
         return int(self.share.mean.shape[1])
 
     def _all_sums(self, sums: Floats) -> Floats:
-        """The block sums of all ranks, in their order."""
+        """Return the block sums of all ranks, in their order."""
         return np.concatenate(self.comm.allgather(sums))
 
     def _target(self, rounds: int) -> Floats:
@@ -352,7 +352,7 @@ class _PartPass:
         return np.moveaxis(self.tasks.work, 1, 0).reshape(self.table.registers, -1)[:, :agents]
 
     def messages(self, t: int) -> AnyArray:
-        """(n agents,) the messages of round t."""
+        """Return (n agents,) the messages of round t."""
         sent: AnyArray = self.tasks.messages[t % 2].reshape(-1)[: self.run.halo.last - self.run.halo.first]
         return sent
 
@@ -431,7 +431,7 @@ class _PartPass:
         self.tasks = self.tasks._replace(given=np.ascontiguousarray(given), origin=max(t, 0))
 
     def _error(self) -> float:
-        """The sum over all agents; on rank 0."""
+        """Return the sum over all agents, on rank 0."""
         run = self.run
         sums = np.empty(int(run.counts.sum())) if run.comm.rank == 0 else None
         run.comm.Gatherv(self.tasks.by_chunk, None if sums is None else [sums, run.counts])

@@ -47,7 +47,7 @@ class Halo:
         _localize(neighbors, self.first, self.last, self.room, self.heard)
 
     def spread(self, own: AnyArray) -> AnyArray:
-        """The values of the agents of the halo, of a quantity that every rank knows for its own agents."""
+        """Return the values of the agents of the halo, of a quantity that every rank knows for its own agents."""
         values = np.empty(len(self.heard), own.dtype)
         self.comm.Alltoallv([own[self.shared], self.sends], [values, self.receives])
         return values
@@ -107,7 +107,7 @@ class Exchange:
 
 
 def load(comm: Intracomm, parts: NetworkParts, bounds: list[int], rows: Rows | Links) -> tuple[Halo, Links]:
-    """This rank's halo and links, whose neighbors are places in the array of messages; `rows` are the first draw's."""
+    """Load this rank's halo and links, with neighbors as places in the messages; `rows` are the first draw's."""
     first, last = bounds[comm.rank], bounds[comm.rank + 1]
     for draw in range(DRAWS):
         if draw:

@@ -128,7 +128,7 @@ class _LaneLayout(ABC, Generic[State]):
         )
 
     def draw(self, trials: range, start: int, stop: int) -> AnyArray:
-        """Observations (rounds, N, n, trials) of rounds start..stop, for kernels that cannot draw them themselves."""
+        """Draw observations (rounds, N, n, trials) of rounds start..stop, for kernels that cannot draw them."""
         rounds = range(max(start, 0), min(stop + 1, self.table.rounds))
         batches = None if np.all(self.table.batches == 1) else self.table.batches
         return self.run.observations.sample(self.run.seed, rounds, trials, batches=batches)
@@ -349,7 +349,7 @@ def pass_table(
 
 
 def _up(a: int, b: int) -> int:
-    """a / b, rounded up."""
+    """Return a / b, rounded up."""
     return -(-a // b)
 
 
@@ -363,7 +363,7 @@ def aligned(shape: tuple[int, ...], dtype: Precision) -> AnyArray:
 
 
 def _rows(table: Table) -> tuple[AnyArray, AnyArray]:
-    """The coefficients round by round, and how many registers each round needs (see `lane_rounds.PassTable`)."""
+    """Return the coefficients round by round, and how many registers each round needs (see `lane_rounds.PassTable`)."""
     rounds, size = table.rounds, table.registers
     rows = np.zeros((rounds + 1, size + 2, size + 2))
     rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_observation, table.message_state

@@ -82,7 +82,7 @@ def terms(graph: str, agents: int, spread: float, stages: Sequence[int], seed: i
 
 
 def orders(graph: str, sizes: Sequence[int], seed: int) -> list[Row]:
-    """The first two orders of the error in 1/T, a/T + c/T^2 for noise of variance 1, and how c grows with kappa."""
+    """Return the first two orders of the error, a/T + c/T^2 for noise of variance 1, and how c grows with kappa."""
     rows: list[Row] = []
     kappas, constants = [], []
     base = {"experiment": "orders", "graph": graph, "seed": seed, "source": "exact"}
@@ -172,7 +172,8 @@ def _ratios(results: Results, name: str) -> tuple[float, float]:
 
 
 def _anytime_ratios(results: Results, last: bool = False) -> tuple[float, float]:
-    """Least and largest Theorem 3 over Anytime SDA's error, where it applies or only at the last T of each graph."""
+    """Return the smallest and largest ratio of Theorem 3 to Anytime SDA's error, where it applies or only at the last T
+    of each graph."""
     ratios: list[float] = []
     for graph in GRAPHS:
         rows = results.where(experiment="bound", graph=graph, method="anytime-sda").sort("rounds")
