@@ -36,7 +36,7 @@ def _command(path: str, command: Any) -> Iterator[str]:
         words = [_argument(param) for param in arguments]
         yield f"```sh\n{' '.join([path, *words, '[OPTIONS]' if options else '']).strip()}\n```\n"
     if arguments or options:
-        yield "| | | default |\n|---|---|---|"
+        yield "| option | meaning | default |\n|---|---|---|"
         for param in arguments:
             yield f"| `{(param.name or '').upper()}` | {_cell(param.help)} | {_default(param)} |"
         for param in options:

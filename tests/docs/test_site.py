@@ -23,7 +23,7 @@ import pytest
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html") if "_static" not in p.parts)
-PHONE = {"width": 390, "height": 844}
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1366, "height": 768}
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PAGES, reason="the site is not built: make docs")]
 
@@ -114,6 +114,15 @@ def test_no_markup_is_left_as_text():
     assert [(path, found) for path in PAGES for found in markup.findall("".join(page(path).words))] == []
 
 
+def test_the_index_of_public_names_has_whole_sentences():
+    rows = re.findall(
+        r'<tr class="row-.*?</tr>', (SITE / "reference" / "api.html").read_text(encoding="utf-8"), re.S
+    )
+    texts = [re.sub(r"<[^>]+>", "", row).strip() for row in rows]
+    assert len(texts) > 100
+    assert [text for text in texts if not re.search(r"\S\.$", text)] == []
+
+
 @pytest.mark.parametrize(
     "notebook", sorted(SITE.parent.glob("jupyter_execute/**/*.ipynb")), ids=lambda p: p.stem
 )
@@ -163,6 +172,13 @@ LOOK = """async function look() {
     missing: document.querySelectorAll('.math').length - document.querySelectorAll('.math mjx-container svg').length,
   };
 }"""
+CUT = """() => {
+  const rooms = [...document.querySelectorAll('.bd-article pre')];
+  const names = [...document.querySelectorAll('.bd-article :not(pre) > code .pre')];
+  return [...rooms.filter(e => e.scrollWidth > e.clientWidth + 1), ...names.filter(e => e.getClientRects().length > 1)]
+    .map(e => e.textContent.slice(0, 80));
+}"""
+"""On a desktop: code blocks that are wider than their column, and names that are broken in two."""
 TURN = """async function turn(address) {
   const page = new DOMParser().parseFromString(await (await fetch(address)).text(), 'text/html');
   const base = document.head.querySelector('base') || document.head.appendChild(document.createElement('base'));
@@ -202,6 +218,9 @@ def test_every_page_in_a_browser(address: str):
                 seen[path] = tab.evaluate(
                     f"async url => {{ await ({TURN})(url); return await ({LOOK})(); }}", f"{address}/{path}"
                 )
+                tab.set_viewport_size(DESK)
+                wrong += [(path, text) for text in tab.evaluate(CUT)]
+                tab.set_viewport_size(PHONE)
             for path, found in seen.items():
                 if found["images"] or found["wide"] > 0 or found["errors"] or found["missing"] > 0:
                     wrong.append((path, found))

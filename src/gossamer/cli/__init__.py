@@ -22,7 +22,7 @@ COMMANDS = {
     ),
     "exact": Entry(
         "core:exact",
-        "Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling.",
+        "Compute the expected error E Σᵢ‖estimateᵢ − μ̄‖² exactly, without sampling.",
         ("grid:10x10 -T 100,1000", "path:50 -m sda --plot error.png"),
     ),
     "simulate": Entry(

@@ -107,7 +107,7 @@ def exact(
     problem: ProblemOptions,
     output: OutputOptions,
 ) -> None:
-    """Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling."""
+    """Compute the expected error E Σᵢ‖estimateᵢ − μ̄‖² exactly, without sampling."""
     net = parse_network(graph, problem.weights, problem.seed)
     obs = parse_observations(net, problem)
     result = gs.exact(parse_method(method), net, obs, parse_horizons(rounds))

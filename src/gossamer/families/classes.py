@@ -107,8 +107,10 @@ class Logistic(OnePredictor):
 
 @dataclass(frozen=True)
 class Softmax(Family):
-    """Classes 0 .. classes-1. Class 0 is what the others are compared with, so there are classes - 1 predictors;
-    with `symmetric`, every class has one, and only their differences matter (then a ridge penalty is needed).
+    """Several classes, of which class 0 is what the others are compared with.
+
+    Labels are 0 to `classes` - 1, and there are `classes` - 1 predictors; with `symmetric` every class has one, and
+    only their differences matter (then a ridge penalty is needed).
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from gossamer.methods.ledger import SILENCE
 
 @dataclass(frozen=True, repr=False)
 class Loss(LinkFault):
-    """Each message of rounds start .. stop - 1 is lost with probability `probability`, independently of all others.
+    """Each message of rounds `start` to `stop` - 1 is lost with a probability, independently of all others.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class Join(AgentFault):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Partition(Fault):
-    """No message crosses between the groups, or along the given edges, in rounds start .. stop - 1.
+    """No message crosses between the groups, or along the given edges, in rounds `start` to `stop` - 1.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ KINDS: dict[str, type[Fault]] = {
 
 
 def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
-    """Read the text of any fault, such as "loss=0.3" or "crash=17@500".
+    """Read the text of any fault, such as ``loss=0.3`` or ``crash=17@500``.
 
     Parameters
     ----------
