@@ -242,16 +242,20 @@ class Succession:
         self._sums += now[:-1].T @ np.stack([now[:-1], now[1:]])
 
     @property
+    def count(self) -> int:
+        """Number of pairs."""
+        return int(self._sums[0, 0, 0])
+
+    @property
     def memory(self) -> float:
         """Number of steps that tell as much as one independent one, for the slowest combination of the features.
 
         With eigenvalues x of the regression of a row on the one before, the largest (1 + x) / (1 - x), which is by what
         factor the variance of a mean grows.
         """
-        count = self._sums[0, 0, 0]
-        if not count:
+        if not self.count:
             return np.inf
-        zero, one = (part[1:, 1:] - np.outer(part[1:, 0], part[0, 1:]) / count for part in self._sums)
+        zero, one = (part[1:, 1:] - np.outer(part[1:, 0], part[0, 1:]) / self.count for part in self._sums)
         varies = np.diag(zero) > 1e-10 * np.diag(self._sums[0])[1:]
         size = np.sqrt(np.where(varies, np.diag(zero), np.inf))
         zero, one = (part / size / size[:, None] for part in (zero, one))
@@ -268,11 +272,11 @@ class Succession:
         )
 
 
-def memory_of(rows: Floats) -> float:
-    """Return the `Succession.memory` of a trajectory's features, (T, p)."""
-    stride = max(1, len(rows) // _ROWS)
-    some = Succession(rows.shape[1])
-    some.add(rows[::stride])
+def memory_of(phi: Floats, rewards: Floats) -> float:
+    """Return the `Succession.memory` of a trajectory, features (T, p) and rewards (T,)."""
+    stride = max(1, len(phi) // _ROWS)
+    some = Succession(phi.shape[1] + 1)
+    some.add(np.column_stack([phi[::stride], rewards[::stride]]))
     return stride * some.memory
 
 

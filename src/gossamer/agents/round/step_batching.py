@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.statistics.values import MOST_STEPS, ValueAnswers, ValueLayout
 from gossamer.arrays import Floats
+from gossamer.features import Succession
 
 BLOCKS = 10
-"""A block of transitions with the same multipliers is this fraction of all transitions so far."""
+"""A block of transitions, from one set of multipliers to the next, is this fraction of all transitions so far."""
 
 
 class StepBatcher(Batcher):
@@ -48,9 +50,15 @@ class StepBatcher(Batcher):
             self._seen, self._matrix = count, np.array(matrix).reshape(size, size)
         self._trace, self._decay = np.zeros(size), 0.0
         self._normals = np.random.default_rng(seed)
-        self._weights, self._multipliers = np.zeros(size), np.zeros(layout.noise)
+        self._weights, self._multipliers = (
+            np.zeros(size),
+            np.zeros((2, layout.noise)),
+        )  # of this block and the next
+        self._multipliers[1] = self._normals.standard_normal(layout.noise)
         self._offset = np.zeros(size)
-        self._left = 0  # number of transitions with the same multipliers that are to come
+        self._length, self._left = 0, 0  # of the block, and how many of its transitions are to come
+        self._succession, self._before = Succession(size + 1), np.empty((0, size + 1))
+        self._share = np.nan  # what share of the trajectory tells as much as one independent transition
 
     def own(self) -> bytes:
         """What the store keeps: the number of transitions and the matrix, if it is common."""
@@ -90,23 +98,42 @@ class StepBatcher(Batcher):
             out[1 : layout.rights.start - 1] = product.ravel()
         out[layout.rights.start - 1 : layout.rights.stop - 1] = reward * self._trace
         if layout.noise:
+            now = np.append(phi, reward)[None]
+            self._succession.add(np.append(self._before, now, axis=0))
+            self._before = now
+            count = min(number, 1.0 / self._least if self._least else number)
+            change = 0.0
             if not self._left:
-                self._begin_block(number, mean)
+                change = self._begin_block(count, mean)
+            angle = 0.5 * math.pi * (1 - self._left / self._length)
             self._left -= 1
+            multipliers = math.cos(angle) * self._multipliers[0] + math.sin(angle) * self._multipliers[1]
             surprise = (reward - float(difference @ self._weights)) * self._trace - self._offset
-            out[layout.rights.stop - 1 :] = np.outer(self._multipliers, surprise).ravel()
+            out[layout.rights.stop - 1 : -1] = np.outer(multipliers, surprise).ravel()
+            out[-1] = self._share + (count - 1) * change  # the mean is the share
         return out
 
-    def _begin_block(self, number: float, mean: Floats) -> None:
+    def _begin_block(self, count: float, mean: Floats) -> float:
         """Draw new multipliers, and take the current values for the residuals of the next transitions.
 
-        Rewards of agents differ, so residuals of one agent have a mean of its own, b - A theta.
+        Rewards of agents differ, so residuals of one agent have a mean of its own, b - A theta. Returns the change of
+        the share.
         """
-        self._left = max(1, int(number) // BLOCKS)
-        self._multipliers = self._normals.standard_normal(self.layout.noise)
+        self._length = self._left = max(1, int(count) // BLOCKS)
+        self._multipliers[0] = self._multipliers[1]
+        self._multipliers[1] = self._normals.standard_normal(self.layout.noise)
+        decay = self.layout.values.discount * self.layout.values.trace
+        slowest = max(self._succession.memory, (1 + decay) / (1 - decay))
+        seen = min(
+            count, self._succession.count + 1
+        )  # since the last restart, before which it was not stored
+        before, self._share = self._share, min(1.0, slowest / seen)
+        if np.isnan(before):  # the first block, also after a restart
+            before = self.layout.read(mean).share if mean[0] else self._share
         answers = self.answers()
         self._weights = np.zeros_like(self._weights) if answers.withheld else answers.weights
         self._offset = np.zeros_like(self._weights)
         if mean[0]:
             own = self.layout.read(mean)
             self._offset = own.right - own.system @ self._weights
+        return self._share - before

@@ -10,9 +10,11 @@ transitions, each has A itself and only b is averaged. One more component, 2t - 
 number of transitions as its mean.
 
 Standard errors come from replicates: each adds e_k z (r - (phi - gamma phi')'theta), less the agent's own mean of it.
-The standard normal numbers e_k are the same for t/10 transitions, because successive ones are correlated (a multiplier
-bootstrap of blocks). This holds if the trajectories of agents are independent of each other, so there are no standard
-errors if all agents see the same one.
+The standard normal numbers e_k change slowly, within t/10 transitions, because successive ones are correlated (a
+multiplier bootstrap). This holds if the trajectories of agents are independent of each other, so there are no standard
+errors if all agents see the same one. The last component has as its mean over transitions what share of an agent's
+trajectory tells as much as one independent transition (`Succession.memory`): standard errors are withheld while it is
+large.
 
 Values are withheld, with the reason in `ValueAnswers.withheld`, while there are fewer than `ROWS` transitions per
 feature, or neighbors differ.
@@ -34,7 +36,8 @@ from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.agents.statistics.statistic import Box, Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.least_squares import solve_square
+from gossamer.features import too_few
+from gossamer.least_squares import solve_square, undetermined
 from gossamer.models import ROWS
 
 MOST_STEPS = 1e9
@@ -61,7 +64,8 @@ class ValueWeights(Statistic):
             "features": answers.layout.values.features,
             "steps": shown([answers.steps]),
         }
-        return known | ({"withheld": answers.withheld} if answers.withheld else {})
+        reasons = {"withheld": answers.withheld, "errors_withheld": answers.errors_withheld}
+        return known | {name: reason for name, reason in reasons.items() if reason}
 
     def metrics(self, answers: Answers, count: Membership) -> Iterable[Metric]:
         if isinstance(answers, ValueAnswers):
@@ -91,7 +95,7 @@ class ValueLayout(Layout):
 
     @cached_property
     def size(self) -> int:
-        return int(self.rights.stop) + self.noise * self.values.size
+        return int(self.rights.stop) + self.noise * self.values.size + bool(self.noise)
 
     @cached_property
     def averaged(self) -> Layout:
@@ -111,6 +115,8 @@ class ValueLayout(Layout):
         most[0], most[1] = 1.0, 2 * MOST_STEPS
         most[2 : self.rights.start] = trace * values.largest * (1.0 + values.discount)
         most[self.rights] = trace * max(map(abs, values.rewards))
+        if self.noise:
+            most[-1] = 1.0
         least = -most
         least[:2] = 0.0
         return least, most
@@ -224,11 +230,21 @@ class ValueAnswers(Answers):
     def replicates(self) -> Floats:
         """(K, p) weights that vary as the estimate does."""
         shape = self.layout.noise, self.layout.values.size
-        return self._solved(self._ratio[self.layout.rights.stop :].reshape(shape))
+        return self._solved(self._ratio[self.layout.rights.stop : -1].reshape(shape))
+
+    @property
+    def share(self) -> float:
+        """What share of an agent's trajectory tells as much as one independent transition."""
+        return min(max(float(self._ratio[-1]), 0.0), 1.0) if self.layout.noise else 1.0
+
+    @property
+    def errors_withheld(self) -> str:
+        """Why there are no standard errors although there are values; empty if there are, or none are asked for."""
+        return "" if self.withheld or not self.layout.noise else too_few(1.0 / max(self.share, 1e-12))
 
     @property
     def standard_error(self) -> Floats:
-        if self.withheld or not self.layout.noise:
+        if self.withheld or self.errors_withheld or not self.layout.noise:
             return np.full(self.layout.values.size, np.nan)
         error: Floats = np.sqrt(np.mean(self.replicates**2, axis=0))
         return error
@@ -245,9 +261,14 @@ class ValueAnswers(Answers):
             what = "numbers of states" if values.table else f"states (M, {values.components})"
             raise InvalidInput(parameter="states", required=what, got=f"shape {given.shape}")
         rows = values.rows(given)
-        if not self.layout.noise:
+        if self.errors_withheld or not self.layout.noise:
             return rows @ self.weights, np.full(len(rows), np.nan)
-        return rows @ self.weights, np.sqrt(np.mean((rows @ self.replicates.T) ** 2, axis=1))
+        ones = np.ones(values.size)
+        directions = solve_square(self.system.T, rows.T, ones, values.ridge)
+        errors = np.sqrt(np.mean((rows @ self.replicates.T) ** 2, axis=1))
+        return rows @ self.weights, np.where(
+            undetermined(directions, rows.T, ones, values.ridge), np.nan, errors
+        )
 
     def distance(self, vector: Floats) -> float:
         return float(np.abs(self._read(vector).weights - self.weights).max())

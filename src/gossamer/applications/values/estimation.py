@@ -39,7 +39,7 @@ from gossamer.applications.values.process import TableProcess
 from gossamer.applications.values.results import ValueFit, ValueRun, ValueRuns, check_states
 from gossamer.applications.values.rivals import DistributedTD, OneShot
 from gossamer.applications.values.simulation import Solver, alone, run, together
-from gossamer.arrays import AnyArray, Booleans, Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.results import OneOrMore
 from gossamer.errors import InvalidInput
 from gossamer.faults import FaultsLike
@@ -405,9 +405,10 @@ class ValueEstimation:
         if not self.shared and batches > 1:
             spreads, freedom = self._own_spreads(trajectories, theta, method)
         # Each agent tells from its own steps how long they remember; these numbers are averaged as well.
+        decays = self.discount * self.trace * (1 - last.mean(axis=0))
         memory = np.mean(
             [
-                self.memory(np.column_stack([phi[:, i], own.rewards.mean(axis=1)]), last[:, i])
+                max(memory_of(phi[:, i], own.rewards.mean(axis=1)), (1 + decays[i]) / (1 - decays[i]))
                 for i, own in enumerate(trajectories)
             ]
         )
@@ -446,12 +447,6 @@ class ValueEstimation:
         totals = np.trace(spreads, axis1=1, axis2=2)
         held = unpack(settled(method, self.network, pack(np.stack(spreads)), rounds), theta.shape[1])
         return held / self.network.agents, FREEDOM * totals.sum() ** 2 / max((totals**2).sum(), 1e-300)
-
-    def memory(self, rows: Floats, last: Booleans) -> float:
-        """Return the number of steps that tell as much as one independent one, from what an agent sees, (T, p + 1), and
-        where episodes end, (T,)."""
-        decay = self.discount * self.trace * float(np.mean(~last))
-        return max(memory_of(rows), (1 + decay) / (1 - decay)) if decay < 1 else np.inf
 
     # -- steps as they come -----------------------------------------------------------------------------------------
 

@@ -225,7 +225,7 @@ class OnlineValues:
         if self._length < SHORTEST:
             return f"standard errors need {MOST * SHORTEST // 2} steps, got {self.rounds}"
         decay = self._going / self.rounds
-        slowest = max(self._succession.memory, (1 + decay) / (1 - decay) if decay < 1 else np.inf)
+        slowest = max(self._succession.memory, (1 + decay) / (1 - decay))
         return too_few(self.rounds / slowest)
 
     def standard_errors(self, states: object) -> Floats:
