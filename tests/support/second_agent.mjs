@@ -41,7 +41,8 @@ function unpack(data) {
   return fields;
 }
 const floats = rows => big(0, 8 * rows.flat().length - 1, data => rows.flat().forEach((v, i) => data.writeDoubleLE(v, 8 * i)));
-const rowsOf = (data, n) => [0, 1, 2].map(r => zeros(n).map((_, i) => data.readDoubleLE(8 * (r * n + i))));
+const numberOf = (data, k, wide) => wide ? data.readDoubleLE(8 * k) : data.readFloatLE(4 * k);
+const rowsOf = (data, n, wide = true) => [0, 1, 2].map(r => zeros(n).map((_, i) => numberOf(data, r * n + i, wide)));
 // The message, or null if it is not valid; one of a round too far ahead has no rows.
 export function decode(header, payload, sender, round, n) {
   if (payload.length > 96 + 24 * n || !payload.subarray(0, header.length).equals(header)) return null;
@@ -51,7 +52,7 @@ export function decode(header, payload, sender, round, n) {
   const wholes = [from, at, serial, echo, degree, epoch, closing], sound = typeof settled === "boolean" && closing <= 7;
   if (!sound || wholes.some(v => typeof v !== "number") || extremes?.length !== 0 || from !== sender) return null;
   if (at > round + AHEAD || wholes.some(v => v > 2 ** 62)) return { round: at, rows: null };
-  const rows = bytes.length === 24 * n ? rowsOf(bytes, n) : [NaN];
+  const wide = bytes.length === 24 * n, rows = wide || bytes.length === 12 * n ? rowsOf(bytes, n, wide) : [NaN];
   if (!(rows.flat().reduce((sum, v) => sum + v * v, 0) <= 1e200)) return null;
   return { round: at, serial, echo, settled, degree, epoch, rows, closing };
 }
