@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.config.settings import Limits
-from gossamer.agents.round.bounds import SLACK, Bounds
+from gossamer.agents.config.settings import AgentSettings, Limits, Neighbor
+from gossamer.agents.round.bounds import SLACK, Bounds, with_loads
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.ledger_state import LedgerState
@@ -104,7 +104,10 @@ class Desk:
         network = fleet.network
         weights = weights_of(network, id)
         size, registers = fleet.layout.size, len(fleet.program.edge)
-        most = fleet.bounds and fleet.bounds.rows
+        bounds = fleet.bounds
+        if bounds is not None and fleet.soft:
+            bounds = Bounds.of(fleet.layout, fleet.program, network.agents, fleet.masks, loaded(network, id))
+        most = bounds and bounds.rows
         masks = None
         if fleet.masks is not None:
             known = restored.masks if restored else {}
@@ -116,7 +119,7 @@ class Desk:
             weights,
             size,
             serial=serial or 1000 * (id + 1),
-            most=most,
+            bounds=bounds,
             return_rate=fleet.return_rate,
             restored=restored,
             masks=masks,
@@ -189,8 +192,9 @@ class Lockstep:
         layout: Layout | None = None,  # instead of the mean; then `means` are rows of this layout
         mask: float = 0.0,  # standard deviation of masks
         single: Callable[[np.ndarray], float] | None = None,  # as for a conversation
+        soft: bool = True,  # whether flows have soft limits
     ) -> None:
-        self.single, self.bytes = single, 0
+        self.single, self.bytes, self.soft = single, 0, soft
         self.return_rate = return_rate
         self.network, self.means, self.death = network, np.asarray(means, dtype=float), death
         self.program = _program(method or AnytimeSDA(), network)
@@ -244,6 +248,15 @@ class Lockstep:
 
     def average(self, without: tuple[int, ...] = ()) -> float:
         return float(np.mean([m for i, m in enumerate(self.means) if i not in without]))
+
+
+@cache
+def loaded(network: Network, id: int) -> tuple[Neighbor, ...]:
+    """The neighbors of an agent, with what their edges may need."""
+    weights = {i: weights_of(network, i) for i in range(network.agents)}
+    ends = tuple(Neighbor(j, weight) for j, weight in weights[id].items())
+    made = AgentSettings(id, ends, method=AnytimeSDA("local"), range=(0.0, 1.0), mask=1.0)
+    return with_loads(made, weights).neighbors
 
 
 _program = cache(ledger_program)  # of a network that is the same object

@@ -22,7 +22,7 @@ from gossamer.agents.round.overgrowth import OVERGROWN
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Reason
-from gossamer.agents.snapshot import Snapshot
+from gossamer.agents.snapshot import Snapshot, strained
 from gossamer.agents.sources.opening import ObservationStream
 from gossamer.agents.store.agent_store import Saved
 from gossamer.agents.store.writer import StoreWriter
@@ -273,6 +273,7 @@ class Agent:
     def _play_rounds(self) -> None:
         pacer = Pacer(self._conversation, self._stop, self.settings.pace or 0.0, self._clock)
         follow_due = self._clock()
+        named: set[int] = set()
         while not self._stop.is_set():
             if self._change is not None:
                 self._make_change()
@@ -293,6 +294,9 @@ class Agent:
                     self.settings.label,
                     OVERGROWN,
                 )
+            if (limits := self._ledger.limits) is not None and not named.issuperset(limits.strained):
+                named.update(limits.strained)
+                log.warning("%s: %s", self.settings.label, strained(limits, self.settings))
             if self._writer is not None:
                 self._commit(wait=False)
             if self._callbacks:

@@ -85,7 +85,8 @@ def assemble(
     def bounds_of(settings: AgentSettings) -> Bounds | None:
         # Former members count too, so that two epochs agree on what is possible.
         members = settings.members and settings.members + settings.former
-        return Bounds.of(layout, program, members, spread_of(settings, layout, program))
+        masks = spread_of(settings, layout, program)
+        return Bounds.of(layout, program, members, masks, settings.neighbors)
 
     bounds = bounds_of(settings)
     opened = _open_store(settings, program, layout, store)
@@ -196,7 +197,7 @@ def _ledger_of(
         kept=settings.kept,
         names=settings.names,
         reset=settings.reset,
-        most=None if bounds is None else bounds.rows,
+        bounds=bounds,
         masks=masks,
     )
 

@@ -17,7 +17,15 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.round.row_batching import answers_of
 from gossamer.agents.round.transport import Transport
-from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, incompatible, quarantined, unmasked
+from gossamer.agents.snapshot import (
+    CountCheck,
+    NeighborView,
+    Snapshot,
+    incompatible,
+    quarantined,
+    strained,
+    unmasked,
+)
 from gossamer.agents.statistics.extremes import Extremes
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.mixing import Mixing, combined, settled
@@ -150,6 +158,7 @@ class Reader:
             self._intake.problem,
             incompatible(peers.values(), settings, getattr(self._transport, "builds", {})),
             quarantined(peers.values(), settings),
+            strained(self._ledger.limits, settings),
             "" if masks is None else unmasked(masks, self._ledger.live, settings),
             self._changes.problem
             or impossible

@@ -129,11 +129,10 @@ class Rewiring:
         wired = replace(settings, neighbors=(*settings.neighbors, *self._parting.values()))
         connected = tuple(n for n in wired.neighbors if n.id not in self._barred)
         self._transport.rewire(replace(wired, neighbors=connected))
-        bounds = self._bounds(settings)
-        most = None if bounds is None else bounds.rows
+        bounds = self._bounds(wired)
         weights = {n.id: n.weight for n in wired.neighbors}
-        self._ledger.rewire(weights, settings.kept, most, settings.names, settings.reset)
-        self._conversation.rewire(tuple(weights), most)
+        self._ledger.rewire(weights, settings.kept, bounds, settings.names, settings.reset)
+        self._conversation.rewire(tuple(weights), None if bounds is None else bounds.rows)
 
     @property
     def busy(self) -> bool:
@@ -271,8 +270,8 @@ class Rewiring:
                 ledger.drop(j)
             ledger.close(j)
         ledger.give(alive)
-        bounds = self._bounds(self.settings)
-        if bounds is not None and any((np.abs(ledger.flow(j)) > bounds.rows[1:]).any() for j in alive):
+        limits, flows = ledger.limits, {j: ledger.flow(j) for j in alive}
+        if limits is not None and any((limits.clip_last(j, f) != f).any() for j, f in flows.items()):
             self._wish = False
             self._take_back()
             problem = "a flow would be beyond what the range allows; wait until the fleet agrees"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from gossamer.agents.config.settings import AgentSettings, differing
+from gossamer.agents.round.bounds import EdgeLimits
 from gossamer.agents.round.conversation import Peer
 from gossamer.agents.round.masking import Masking
 from gossamer.agents.round.round_trip import RoundTrip
@@ -39,6 +40,17 @@ def quarantined(peers: Iterable[Peer], settings: AgentSettings) -> str:
     """The neighbors in quarantine; empty if there are none."""
     names = [settings.label_of(p.id) for p in peers if p.quarantined]
     return f"in quarantine for impossible claims or a flood: {', '.join(names)}" if names else ""
+
+
+def strained(limits: EdgeLimits | None, settings: AgentSettings) -> str:
+    """The neighbors whose flow is larger than the roster explains; empty if there are none."""
+    if limits is None or not limits.strained:
+        return ""
+    names = ", ".join(settings.label_of(j) for j in limits.strained)
+    return (
+        f"the flow to {names} is larger than the range and the roster explain, so answers may be wrong: it or a member "
+        "behind it lies, or members that the roster lists have died (`gossamer fleet remove` them)"
+    )
 
 
 def unmasked(masks: Masking, live: Collection[int], settings: AgentSettings) -> str:
@@ -215,7 +227,8 @@ class Snapshot:
         All averaged statistics (see `statistics/layout.py`).
     state : str
         One of "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
-        or the estimate cannot be right; `problem` says why) and "stopped".
+        a flow is larger than the range and the roster explain, or the estimate cannot be right; `problem` says why)
+        and "stopped".
     problem : str
         Why the agent is degraded; empty otherwise.
     sent, received : int

@@ -53,7 +53,7 @@ def test_rounds_of_numbers(
     )
     for table in (*maps[:2], maps[3]):
         table[..., nothing] = 0.0  # no map reads what was said
-    most = rng.uniform(0.1, 2.0, size=(1 + registers, n)) if seed % 2 else None
+    most = rng.uniform(0.1, 2.0, size=(degree, n)) if seed % 2 else None
     two = [module.Numbers(*maps, n, most=most) for module in (compiled, by_numpy)]
     for t in range(rounds):
         observation, weight = rng.normal(size=n), rng.uniform()
@@ -73,7 +73,7 @@ def test_rounds_of_numbers(
         same(two[0].tells[:, 1:], two[1].tells[:, 1:])
         same(two[0].answer, two[1].answer)
         if most is not None and t == 0 and all((seed + k) % 3 for k in range(degree)):
-            assert (np.abs(two[0].tells[:, 1:]) <= most[1:]).all()
+            assert (np.abs(two[0].tells[:, 1:]) <= most[:, None]).all()
 
 
 @given(

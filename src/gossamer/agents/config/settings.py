@@ -63,6 +63,10 @@ class Neighbor:
         Number of its neighbors in the roster; 0 if unknown.
     reachable : bool
         Whether others can connect to it.
+    load : float
+        Largest flow over the edge that means in an interval of width 1 can need while all members are up; 0 if unknown.
+    detour : float
+        Largest flow over the edge that can make up for masks of at most 1; 0 if unknown.
 
     See Also
     --------
@@ -81,11 +85,14 @@ class Neighbor:
     name: str = ""
     degree: int = 0
     reachable: bool = True
+    load: float = field(default=0.0, compare=False)
+    detour: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         checks.whole_number("neighbor id", self.id, least=0)
         checks.whole_number("neighbor degree", self.degree, least=0)
-        checks.number("neighbor weight", self.weight, least=0)
+        for name in ("weight", "load", "detour"):
+            checks.number(f"neighbor {name}", getattr(self, name), least=0)
         if self.endpoint:
             check_endpoint("neighbor endpoint", self.endpoint)
         if not self.name:

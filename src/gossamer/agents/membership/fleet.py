@@ -30,7 +30,7 @@ from gossamer.agents.config.values import duration
 from gossamer.agents.membership.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.membership.hosts import PORT
 from gossamer.agents.membership.roster import Roster, read_roster, roster_path
-from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.bounds import Bounds, with_loads
 from gossamer.agents.round.masking import spread_of
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.sinks.kinds import SINKS
@@ -435,13 +435,13 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The settings of one agent; `every` and `insecure` override the file, `directory` is where the file is."""
         me = self.member(agent)
         made = self._settings(me, self.deployed(directory), every=every, store=store)
+        made = with_loads(made, self.weights)
         return made if insecure else made.with_(tls=self.tls(me.id, directory or Path()))
 
     def _settings(
         self, me: Member, method: Method, *, every: float | None = None, store: Path | None = None
     ) -> AgentSettings:
         members, weights = self._by_id, self.weights
-        # A weight that is not given follows from the degrees, and so from the edges that are up.
         given = self._given[me.id]
         with named_as_in_the_file():
             return AgentSettings(

@@ -27,7 +27,7 @@ cdef class Ledger:
     cdef public double return_rate
     cdef bint _returns, _dropped
     cdef public object overgrowth
-    cdef object _most
+    cdef public object limits
 
     @cython.locals(edge=EdgeEnd, degree=cython.longlong)
     cdef _count(self)

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gossamer.agents.round.bounds import Bounds, EdgeLimits
 from gossamer.agents.round.closing import ALWAYS, ENDS, HOLDS, Closing, Parked
 from gossamer.agents.round.ledger_state import KEPT, RETURNING, LedgerState
 from gossamer.agents.round.masking import AWAITED, Masking
@@ -69,7 +70,7 @@ class Ledger:
     kept      former neighbors whose saved flow is kept (see `rewire`)
     names     agent -> common name of its certificate, for all members; empty if unknown (see `Parked`)
     reset     the epoch in which all flows were last set to zero
-    most      (1 + E, n) bounds on the numbers in a message to a neighbor, if known (see `bounds.py`)
+    bounds    limits on the registers of edges, if any follow from a range (see `bounds.py`)
     masks     the masks of the edges, in a fleet that has them
     """
 
@@ -87,7 +88,7 @@ class Ledger:
         kept: Collection[int] = (),
         names: Mapping[int, str] | None = None,
         reset: int = 0,
-        most: Floats | None = None,
+        bounds: Bounds | None = None,
         masks: Masking | None = None,
     ) -> None:
         self.program, self.me, self.dimension = program, me, dimension
@@ -106,7 +107,7 @@ class Ledger:
         self.durable = ALWAYS  # the store has everything up to this serial
         self.reset = state.reset
         self.overgrowth = Overgrowth(dimension, None if masks is None else masks.scales)
-        self._lay(weights, state.after_reset(reset), kept, names or {}, most)
+        self._lay(weights, state.after_reset(reset), kept, names or {}, bounds)
         for j, ends in state.closed.items():
             if ends and j in self._edges and reset <= state.reset:
                 self.closings[j] = Closing(0, theirs=True)
@@ -116,7 +117,7 @@ class Ledger:
         self,
         weights: Mapping[int, float],
         kept: Collection[int] = (),
-        most: Floats | None = None,
+        bounds: Bounds | None = None,
         names: Mapping[int, str] | None = None,
         reset: int = 0,
     ) -> None:
@@ -132,7 +133,7 @@ class Ledger:
                 edge.begin_anew(self.serial, self.age, self.age)
             if self.masks is not None:
                 self.masks.rewire((), anew=True)
-        self._lay(weights, state.after_reset(reset), kept, names or {}, most)
+        self._lay(weights, state.after_reset(reset), kept, names or {}, bounds)
         stays = {} if reset > state.reset else self.closings
         for j in [j for j in self.closings if j not in stays or j not in weights]:
             del self.closings[j]
@@ -143,7 +144,7 @@ class Ledger:
         state: LedgerState,
         kept: Collection[int],
         names: Mapping[int, str],
-        most: Floats | None,
+        bounds: Bounds | None,
     ) -> None:
         """Arrange the edges, with the registers and flows of `state`."""
         state.check(self.program, self.dimension)
@@ -156,9 +157,10 @@ class Ledger:
         self._count()
         registers = [KEPT, RETURNING] if KEPT in flows or self.masks is not None else [RETURNING]
         rows = {j: k for k, j in enumerate([*self._edges, *registers])}
-        self._returns, self._most, self._dropped = RETURNING in flows, most, False
+        self._returns, self._dropped = RETURNING in flows, False
+        self.limits = None if bounds is None else EdgeLimits(bounds, list(rows), flows)
         maps = self.program.maps([weights.get(j, 0.0) for j in rows])
-        self._numbers = Numbers(*maps, self.dimension, most=most)
+        self._numbers = Numbers(*maps, self.dimension, most=None if self.limits is None else self.limits.rows)
         self._numbers.own[:] = state.local
         for j, flow in flows.items():
             self._numbers.tells[rows[j], 1:] = flow
@@ -257,8 +259,10 @@ class Ledger:
             self._numbers.own[:], self._held = self._held, None
         self.serial += 1
         self.age += 1
-        if self._most is None:
+        if self.limits is None:
             self._watch_growth()
+        elif self.age % LOOK == 0:
+            self.limits.look(self._numbers.tells[:, 1:])
 
     # -- what others read ---------------------------------------------------------------------------------
 
@@ -312,11 +316,11 @@ class Ledger:
         self._take_mask(neighbor)
         edge, left = self._numbers.tells[self._edges[neighbor].k, 1:], self._numbers.tells[-1, 1:]
         left += edge
-        if self._most is None:
+        if self.limits is None:
             self._dropped = True
             self.overgrowth.note_drop(edge, self.mean, self._numbers.answer)
         else:  # claims of a lying neighbor must not accumulate; the excess is removed at once
-            np.clip(left, -self._most[1:], self._most[1:], out=left)
+            np.clip(left, -self.limits.rows[-1], self.limits.rows[-1], out=left)
         edge[:] = 0.0
         self._returns = True
 
@@ -436,9 +440,9 @@ class Ledger:
         if not message.closing:
             same = False
         elif not (same := np.array_equal(theirs, -mine)) and ends and (not closing.own or neighbor < self.me):
-            self._numbers.adopt(k, message.rows)
+            mine[:] = -theirs if self.limits is None else self.limits.clip_last(neighbor, -theirs)
             self._numbers.conclude(self._now)
-            closing.since, same = self.serial, True
+            closing.since, same = self.serial, np.array_equal(theirs, -mine)
         closing.matched = same = same and (self.masks is None or self.masks.edges[neighbor].agrees)
         closing.confirmed = same and bool(message.closing & HOLDS)
 

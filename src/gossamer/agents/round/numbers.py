@@ -20,8 +20,8 @@ class Numbers:
     """The registers of an agent in one block of rows, and the linear maps that a round applies to them.
 
     The maps are `LedgerMaps`. The rows are the agent's own L registers, the observation and, for each neighbor, the
-    rows of its message: the agent's value (which no map reads), then the E registers of their edge. `most`, (1 + E, n),
-    bounds the numbers in a message; registers of an edge are clipped to it.
+    rows of its message: the agent's value (which no map reads), then the E registers of their edge. These are clipped
+    to `most`, (d, n), which may be changed later.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Numbers:
         self._scales[:, 0, 0] = weights
         self._after = np.zeros((1 + own, dimension))
         self._answer: Floats = np.zeros(dimension)
-        self._most = None if most is None else most[1:]
+        self._most = most
 
     def weigh(self, k: int, weight: float) -> None:
         """Give the k-th edge this weight from now on."""
@@ -64,9 +64,11 @@ class Numbers:
         return edge.tobytes()
 
     def adopt(self, k: int, rows: bytes) -> None:
-        """Replace the registers of the k-th edge by the negated ones of the neighbor."""
+        """Replace the registers of the k-th edge by the negated ones of the neighbor, clipped."""
         edge = self.tells[k]
         np.negative(np.frombuffer(rows).reshape(edge.shape)[1:], out=edge[1:])
+        if self._most is not None:
+            np.clip(edge[1:], -self._most[k], self._most[k], out=edge[1:])
 
     def move(self, k: int, t: int, rows: bytes) -> None:
         """Apply the method's step to the k-th edge, with the values that were sent and received."""
@@ -74,7 +76,7 @@ class Numbers:
         np.subtract(self._after[0], np.frombuffer(rows, count=edge.shape[1]), out=edge[0])
         edge[1:] = (self._step[t] * self._scales[k]).dot(edge)
         if self._most is not None:
-            np.clip(edge[1:], -self._most, self._most, out=edge[1:])
+            np.clip(edge[1:], -self._most[k], self._most[k], out=edge[1:])
 
     def finish(self, t: int) -> None:
         """Move on to the registers of the next round."""

@@ -32,8 +32,9 @@ cdef class Numbers:
         self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
         self._bounded = most is not None
         if self._bounded:
-            check(most.size, (1 + registers) * dimension)
-            self._most = np.ascontiguousarray(most, dtype=float)
+            check(most.shape[0], len(weights))
+            check(most.shape[1], dimension)
+            self._most = most
 
     cpdef weigh(self, Py_ssize_t k, double weight):
         self._weights[k] = weight
@@ -63,9 +64,15 @@ cdef class Numbers:
     cpdef adopt(self, Py_ssize_t k, bytes rows):
         cdef const double* theirs = self._read(rows)
         cdef double* mine = &self._tells[k, 0, 0]
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, row, c
+        cdef double most
         for i in range(self._dimension, (1 + self._registers) * self._dimension):
             mine[i] = -theirs[i]
+        if self._bounded:
+            for row in range(1, 1 + self._registers):
+                for c in range(self._dimension):
+                    most = self._most[k, c]
+                    self._tells[k, row, c] = min(max(self._tells[k, row, c], -most), most)
 
     cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes rows):
         cdef const double* said = self._read(rows)
@@ -80,7 +87,7 @@ cdef class Numbers:
             for row in range(self._registers):
                 self._tells[k, 1 + row, c] = self._edge[row]
                 if self._bounded:
-                    most = self._most[1 + row, c]
+                    most = self._most[k, c]
                     self._tells[k, 1 + row, c] = min(max(self._edge[row], -most), most)
 
     cdef const double* _read(self, bytes rows) except NULL:
