@@ -14,7 +14,7 @@ from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.observations.shapes import as_numbers
-from gossamer.observations.stream import Observations
+from gossamer.observations.stream import BatchSizes, Observations
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,7 @@ class Masked(Observations):
         return self.base.means(rounds)
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         agents = range(self.agents) if agents is None else agents
         plain = self.base.sample(seed, rounds, trials, agents, batches)

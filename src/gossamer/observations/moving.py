@@ -13,7 +13,7 @@ from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.observations.shapes import as_numbers, check_finite, like_means
-from gossamer.observations.stream import Observations
+from gossamer.observations.stream import BatchSizes, Observations
 
 
 class Shifted(Observations):
@@ -34,12 +34,7 @@ class Shifted(Observations):
         """Return (rounds, N, n) how far the means of those rounds are from those of `base`."""
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         agents = range(self.agents) if agents is None else agents
         still = self.base.sample(seed, rounds, trials, agents, batches)

@@ -13,7 +13,7 @@ from gossamer.errors import InvalidInput
 from gossamer.numerics import random
 from gossamer.numerics.covariances import checked_covariances, square_roots
 from gossamer.observations.shapes import as_means, as_numbers, check_finite, like_means, squared
-from gossamer.observations.stream import Observations, UniformDriven, batch_scale
+from gossamer.observations.stream import BatchSizes, Observations, UniformDriven, batch_scale
 
 
 class Gaussian(Observations):
@@ -78,12 +78,7 @@ class Gaussian(Observations):
         return self.std if self.normal and self._factor is None else None
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         """Draw once per round for any batch, because batch means of Gaussian samples are Gaussian."""
         agents = range(self.agents) if agents is None else agents

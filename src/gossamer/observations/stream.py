@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import html
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from gossamer.numerics.blocks import average
 LARGEST_BATCH = 100_000
 """Beyond this many samples per round, only Gaussian batch means are drawn (in one draw, exactly)."""
 
+BatchSizes: TypeAlias = Floats | None
+"""The batch size of every round from round 0 on; None means one sample per round."""
 
 SKETCHED = 100
 """Largest number of agents in a notebook's picture."""
@@ -134,12 +136,7 @@ class Observations(ABC):
 
     @abstractmethod
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         """Return (rounds, agents, n, trials): the mean of each round's batch of samples.
 
@@ -195,12 +192,7 @@ class UniformDriven(Observations):
         """Turn independent uniforms of shape (samples, agents, n, trials) into samples for those agents."""
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         """Draw every sample of every batch, one by one."""
         agents = range(self.agents) if agents is None else agents

@@ -38,13 +38,7 @@ class Transport(Protocol):
     def open(self) -> None:
         """Start listening and connecting to the neighbors; return at once, whether or not any of them is running."""
 
-    def exchange(
-        self,
-        round: int,
-        outgoing: Mapping[int, bytes],
-        deadline: float,
-        deliver: Deliver,
-    ) -> None:
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         """Send each neighbor its message, then deliver what arrives.
 
         Returns when `deliver` returns True, when `deadline` (of time.monotonic) has passed, when a neighbor connects or

@@ -56,13 +56,7 @@ class Faulty:
     def open(self) -> None:
         self._transport.open()
 
-    def exchange(
-        self,
-        round: int,
-        outgoing: Mapping[int, bytes],
-        deadline: float,
-        deliver: Deliver,
-    ) -> None:
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         due = [item for item in self._held if item[0] <= round] if self._held and outgoing else []
         for item in due:
             self._held.remove(item)

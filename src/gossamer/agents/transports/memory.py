@@ -78,13 +78,7 @@ class MemoryTransport:
         self._network._members[self.me] = self
         self._tell_neighbors()
 
-    def exchange(
-        self,
-        round: int,
-        outgoing: Mapping[int, bytes],
-        deadline: float,
-        deliver: Deliver,
-    ) -> None:
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         for neighbor, payload in outgoing.items():
             member = self._network._members.get(neighbor)
             if member is not None and self.me in member.neighbors:

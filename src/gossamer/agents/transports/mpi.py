@@ -62,13 +62,7 @@ class MpiTransport:
     def open(self) -> None:
         self._woken = False
 
-    def exchange(
-        self,
-        round: int,
-        outgoing: Mapping[int, bytes],
-        deadline: float,
-        deliver: Deliver,
-    ) -> None:
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         self._pending = [(request, data) for request, data in self._pending if not request.Test()]
         for neighbor, payload in outgoing.items():
             request = self._comm.Isend([payload, self._mpi.BYTE], dest=neighbor, tag=_TAG)

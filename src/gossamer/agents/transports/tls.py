@@ -211,13 +211,7 @@ class TlsTransport:
     def present(self) -> frozenset[int]:
         return self.connected
 
-    def exchange(
-        self,
-        round: int,
-        outgoing: Mapping[int, bytes],
-        deadline: float,
-        deliver: Deliver,
-    ) -> None:
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         if time.time() >= self._end:
             self._lose_expired()
         if self._arrivals:

@@ -17,6 +17,7 @@ from gossamer.arrays import Floats
 
 Mix = Callable[[Floats], Floats]
 Gradient = Callable[[Floats], Floats]
+State = tuple[Floats, ...]
 
 GRID = 2.0 ** np.arange(5, -9, -1)
 """The step sizes that tuning tries, as multiples of 1/(the largest curvature of any agent at the start)."""
@@ -41,13 +42,11 @@ class GradientMethod(ABC):
         return f"{self.name}, {'best step' if self.step is None else f'step={self.step:g}'}"
 
     @abstractmethod
-    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> State:
         """Return the registers after the first round, theta first."""
 
     @abstractmethod
-    def advance(
-        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
-    ) -> tuple[Floats, ...]:
+    def advance(self, state: State, mix: Mix, gradient: Gradient, size: float) -> State:
         """Return the registers after one more round."""
 
 
@@ -79,13 +78,11 @@ class Extra(GradientMethod):
 
     name: ClassVar[str] = "EXTRA"
 
-    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> State:
         slope, mixed = gradient(theta), mix(theta)
         return mixed - size * slope, theta, mixed, slope
 
-    def advance(
-        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
-    ) -> tuple[Floats, ...]:
+    def advance(self, state: State, mix: Mix, gradient: Gradient, size: float) -> State:
         x, before, mixed_before, slope_before = state
         slope, mixed = gradient(x), mix(x)
         new = x + mixed - (before + mixed_before) / 2 - size * (slope - slope_before)
@@ -120,12 +117,10 @@ class ExactDiffusion(GradientMethod):
 
     name: ClassVar[str] = "exact diffusion"
 
-    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> State:
         return self.advance((theta, theta), mix, gradient, size)
 
-    def advance(
-        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
-    ) -> tuple[Floats, ...]:
+    def advance(self, state: State, mix: Mix, gradient: Gradient, size: float) -> State:
         x, before = state
         psi = x - size * gradient(x)
         corrected = psi + x - before
@@ -162,13 +157,11 @@ class GradientTracking(GradientMethod):
     name: ClassVar[str] = "gradient tracking"
     vectors: ClassVar[int] = 2
 
-    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> State:
         slope = gradient(theta)
         return self.advance((theta, slope, slope), mix, gradient, size)
 
-    def advance(
-        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
-    ) -> tuple[Floats, ...]:
+    def advance(self, state: State, mix: Mix, gradient: Gradient, size: float) -> State:
         x, tracked, slope = state
         new = mix(x) - size * tracked
         fresh = gradient(new)

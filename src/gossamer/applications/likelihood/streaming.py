@@ -25,6 +25,7 @@ from gossamer.networks import ChangingNetwork, Network
 from gossamer.numerics.sparse import rows_of
 from gossamer.numerics.threads import spread
 from gossamer.observations import Observations
+from gossamer.observations.stream import BatchSizes
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
@@ -227,12 +228,7 @@ class PseudoResponses(Observations):
         """Estimates (N, B, p) and which are withheld, by horizon and first trial."""
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         if rounds.start == 0:
             self._blocks[trials.start] = (

@@ -20,6 +20,7 @@ from gossamer.errors import Unsupported
 from gossamer.methods import Method
 from gossamer.networks import ChangingNetwork
 from gossamer.observations import Observations, check_streams
+from gossamer.observations.stream import BatchSizes
 
 MOST_UPDATES = 2**33
 """Largest number of updates of an agent or edge over all runs, about a minute of processor time."""
@@ -38,12 +39,7 @@ class _Means(Observations):
         return self.base.means(rounds)
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         where = slice(None) if agents is None else slice(agents.start, agents.stop, agents.step)
         means = self.means(rounds)[:, where, :, None]
@@ -58,12 +54,7 @@ class _Impulses(Observations):
         self.mean = self.variance = np.zeros((base.agents, 1))
 
     def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
+        self, seed: int, rounds: range, trials: range, agents: range | None = None, batches: BatchSizes = None
     ) -> Floats:
         agents = range(self.agents) if agents is None else agents
         impulses = np.zeros((len(rounds), self.agents, 1, len(trials)))
