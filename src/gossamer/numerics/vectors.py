@@ -99,7 +99,7 @@ _ROW = ir.VectorType(ir.DoubleType(), ROW)
 
 
 def _row_at(context: Untyped, builder: Untyped, kind: Untyped, value: Untyped, row: Untyped) -> Untyped:
-    """The address of a row, on the stack or in an array (n, ROW)."""
+    """Return the address of a row, on the stack or in an array (n, ROW)."""
     if isinstance(kind, types.Array):
         start = builder.mul(row, ir.Constant(row.type, ROW))
         value = builder.gep(context.make_array(kind)(context, builder, value).data, [start])
@@ -181,7 +181,7 @@ GRAIN = 8
 
 
 def _stack(kind: Untyped, real: Untyped) -> tuple[Untyped, Untyped]:
-    """The address of `4 * PANEL` numbers on the stack, aligned to a cache line."""
+    """Return the address of `4 * PANEL` numbers on the stack, aligned to a cache line."""
 
     def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         with builder.goto_entry_block():

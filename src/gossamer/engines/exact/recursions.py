@@ -54,7 +54,7 @@ def _make_step_back(size: int) -> Any:
     def step_back(
         w: Floats, x: Floats, t: int, table: Table, share: float, sums: Floats, weight: Floats
     ) -> None:
-        told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
+        sent, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
         step_observation, step_mixed = table.step_observation, table.step_mixed
         m0, i0, e0, a00 = step_mixed[t, 0], step_observation[t, 0], message_state[t, 0], step_state[t, 0, 0]
         if size > 1:
@@ -99,7 +99,7 @@ def _make_step_back(size: int) -> Any:
                 n2 += a32 * w3
                 n3 = a03 * w0 + a13 * w1 + a23 * w2 + a33 * w3
             through *= x[g]
-            direct += told * through
+            direct += sent * through
             weight[g] = direct
             sums[0, g] += direct
             sums[1, g] += t * direct
@@ -127,7 +127,7 @@ def _step_back_any(
     w: Floats, x: Floats, t: int, table: Table, share: float, sums: Floats, weight: Floats
 ) -> None:
     """Walk one round backward for any number of registers, without unrolled loops."""
-    told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
+    sent, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
     step_observation, step_mixed = table.step_observation, table.step_mixed
     size = w.shape[0]
     fresh = np.empty(size)
@@ -137,7 +137,7 @@ def _step_back_any(
             through += step_mixed[t, j] * w[j, g]
             direct += step_observation[t, j] * w[j, g]
         through *= x[g]
-        direct += told * through
+        direct += sent * through
         weight[g] = direct
         sums[0, g] += direct
         sums[1, g] += t * direct
@@ -239,7 +239,7 @@ def step_forward(
 
 @compiled
 def connections(table: Table, rounds: int) -> Booleans:
-    """(R, R): whether any of the rounds takes register k into register j."""
+    """Return (R, R) whether any of the rounds takes register k into register j."""
     size = table.message_state.shape[1]
     used = np.zeros((size, size), dtype=np.bool_)
     for t in range(rounds):

@@ -91,7 +91,7 @@ def _window_panel(
 
 @parallel
 def windowed(lam: Floats, table: Table, register: int, windows: Windows) -> Any:
-    """Means over windows of rounds of what `register` sums up; every round must be like the first.
+    """Return means over windows of rounds of what `register` sums up; every round must be like the first.
 
     Returns (3, W, G): what `backward` returns, for every window, in one pass over the rounds.
     """
@@ -152,7 +152,7 @@ def _impulse_sums(x: float, table: Table, run: int, register: int, sums: Floats)
 
 @compiled
 def _average(sums: Floats, starts: Integers, share: float, result: Floats) -> None:
-    """(3, W): response, drift and noise gain of the means since each of `starts`, at one eigenvalue."""
+    """Return (3, W) response, drift and noise gain of the means since each of `starts`, at one eigenvalue."""
     rounds = sums.size
     level, slope, square = np.zeros(rounds + 1), np.zeros(rounds + 1), np.zeros(rounds + 1)
     for d in range(1, rounds + 1):
@@ -171,7 +171,7 @@ def _average(sums: Floats, starts: Integers, share: float, result: Floats) -> No
 
 @parallel
 def averaged(lam: Floats, table: Table, rounds: int, register: int, starts: Integers) -> Any:
-    """Means from each of `starts` to the end of what `register` sums up, for several runs: (3, runs, W, G).
+    """Return means from each of `starts` to the end of what `register` sums up, for several runs: (3, runs, W, G).
 
     Row k of the table is every round of run k, so an observation's weight in the mean of the last L rounds depends on
     its age d alone: S(d) / L if it was made in these rounds, (S(d) - S(d - L)) / L if before, where S(d) is what the
