@@ -7,7 +7,7 @@
 #   make lint        run only the static checks
 #   make docs        build the documentation; open docs/_build/html/index.html
 #   make bench       measure speed, as ratios within one run
-#   make chaos       disturb a fleet for 15 minutes, and one with masks for 5 (docs/reliability.md)
+#   make chaos       disturb a fleet for 15 minutes, and for 5 each one with masks and one without a range
 #   make dist        build an sdist, a compiled and a pure wheel in dist/
 #   make chromium    install a browser for the tests of the dashboard, if there is none
 #   make mosquitto   install an MQTT broker for the tests of sources and sinks, if there is none
@@ -111,6 +111,7 @@ bench: setup
 chaos: setup
 	$(BIN)/python -m tests.chaos --agents 30 --minutes 15 --seed 0 --write
 	$(BIN)/python -m tests.chaos --agents 8 --minutes 5 --seed 1 --honest --mask 100
+	$(BIN)/python -m tests.chaos --agents 8 --minutes 5 --seed 1 --unbounded
 
 dist: setup
 	$(BIN)/python -m build --no-isolation

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+from tests.chaos.liar import LARGEST as LIE
 from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles, mounted
 from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, report, uneven, write
@@ -43,6 +44,9 @@ STAY = 15.0
 
 LOOK = 0.25
 """Seconds between two looks at all estimates, which agents report twice a second."""
+
+SLOWEST = 20.0
+"""How much slower than its pace a fleet may be on a busy machine before its quiet is cut short."""
 
 FEED = 0.5
 """Seconds between two rows for each agent that follows a file."""
@@ -74,7 +78,6 @@ def make_fleet(folder: Path, network: Network, haste: float, bounded: bool, mask
 def run(
     agents: int,
     minutes: float,
-    quiet: float,
     seed: int,
     folder: Path,
     haste: float = 1.0,
@@ -93,7 +96,7 @@ def run(
     own_disk = mounted(disk, DISK)
     try:
         own, bounded = disk if own_disk else None, bounded and not honest
-        return _run(agents, minutes, quiet, seed, haste, folder, own, honest, mask, bounded)
+        return _run(agents, minutes, seed, haste, folder, own, honest, mask, bounded)
     finally:
         for kept in ("logs", "status"):
             if (disk / kept).exists():
@@ -105,7 +108,6 @@ def run(
 def _run(
     agents: int,
     minutes: float,
-    quiet: float,
     seed: int,
     haste: float,
     folder: Path,
@@ -178,9 +180,9 @@ def _run(
             lying.wait()
         troubles.note("quiet")
         began, reached, noted = time.monotonic(), None, 0.0
-        while (passed := time.monotonic() - began) < (
-            quiet if reached is None else min(quiet, reached + STAY / haste)
-        ):
+        needed = rounds_of_quiet(network, members, LIE if liar is not None and not bounded else 0.0)
+        start = {member.id: member.rounds_seen for member in members}
+        while (passed := time.monotonic() - began) < SLOWEST * needed * 0.1 / haste:
             supervise(members, troubles)
             for member in members:
                 member.look()
@@ -189,9 +191,16 @@ def _run(
                 reached = None
             elif reached is None:
                 reached = passed
+            if reached is not None and passed >= reached + STAY / haste:
+                break
+            played = min(member.rounds_seen - start[member.id] for member in members)
             if passed >= noted:
-                troubles.note(f"farthest from the average: {worst}, by {off:.2g}")
+                troubles.note(
+                    f"round {played} of {needed}: {worst} is farthest from the average, by {off:.2g}"
+                )
                 noted += 5.0
+            if reached is None and played >= needed:
+                break
             time.sleep(0.2)
         for member in members:
             member.weigh()
@@ -205,6 +214,21 @@ def _run(
             member.dismiss()
         for member in members:
             member.stop()
+
+
+def rounds_of_quiet(network: Network, members: list[ChaosMember], lie: float) -> int:
+    """Rounds within which all that the troubles have left must be gone, at the rates of docs/protocol.md.
+
+    Three things shrink by a factor per round, and at worst one after the other: the flows of edges that were dropped
+    (0.98), the sums S that follow the means M (1 - 1/128 for an old agent), and the differences between agents. Those
+    follow Nesterov's step, since under loss every edge is careful; the share of messages that arrive makes its step
+    smaller. They begin at the width of all estimates on the way, or at the flow that a liar without bounds claims.
+    """
+    step = 0.65 * (1.0 - LOSS) ** 2 * network.lambda_2
+    mixing = np.abs(np.roots([1.0, -1.97 * (1.0 - step), 0.97 * (1.0 - step)])).max()
+    told = [extreme for member in members for extreme in member.told]
+    folds = np.log(max(max(told) - min(told), lie) / TOLERANCE)
+    return int(np.ceil(folds * sum(-1.0 / np.log(rate) for rate in (0.98, 1.0 - 1.0 / 128.0, mixing))))
 
 
 def supervise(members: list[ChaosMember], troubles: Troubles) -> None:
@@ -243,7 +267,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--agents", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--quiet", type=float, default=180.0, help="seconds of quiet at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--folder", type=Path, help="an empty folder to keep logs and stores; a temporary one"
@@ -260,7 +283,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True, parents=True)
-        wanted = given.agents, given.minutes, given.quiet, given.seed
+        wanted = given.agents, given.minutes, given.seed
         given_range = not given.unbounded
         verdict = run(*wanted, folder.resolve(), honest=given.honest, mask=given.mask, bounded=given_range)
     print(*verdict.entries, sep="\n")

@@ -24,6 +24,9 @@ from gossamer.agents.transports.tls import TlsTransport
 
 REGISTERS = 2
 
+LARGEST = 1e12
+"""The largest flow that it claims."""
+
 
 def lies(low: float, high: float) -> list[Lie]:
     """What is done to the rows of a message, in turn: out of bounds, and just within."""
@@ -54,7 +57,7 @@ def lies(low: float, high: float) -> list[Lie]:
         ledger(0.9 * width),
         changes(first),
         ledger(1e6),
-        ledger(-1e12),
+        ledger(-LARGEST),
     ]
 
 

@@ -42,6 +42,7 @@ class ChaosMember:
         self._warm: float | None = None  # MB that it had when it was warm
         self.growth = 0.0
         self.low, self.high = mean, mean  # of what it has been given
+        self.rounds_seen = 0  # in its newest status, across restarts
         self.told: list[float] = []  # its least and its largest estimate
         self.loss = loss
         self.process: subprocess.Popen[bytes] | None = None
@@ -74,10 +75,11 @@ class ChaosMember:
             self.low, self.high = min(self.low, value), max(self.high, value)
 
     def look(self) -> None:
-        """Take down the estimate that it reports now, if it is an extreme one, and when it was seen to be up."""
+        """Note its rounds, its estimate if it is an extreme one, and when it was seen to be up."""
         status = self.status()
         if self._up is None and self.process is not None and status.get("pid") == self.process.pid:
             self._up = time.monotonic()
+        self.rounds_seen = status.get("rounds", self.rounds_seen)
         if (estimate := status.get("estimate")) is not None:
             self.told = [min([*self.told, estimate]), max([*self.told, estimate])]
 

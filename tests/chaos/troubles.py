@@ -8,9 +8,11 @@ import itertools
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -198,21 +200,20 @@ class Troubles:
         self._for(self._time(0, 4), member.start, member)
 
     def _rollback(self, member: ChaosMember) -> None:
-        """Everything that a member has stored is replaced by what it was some time ago; at first, that is copied.
+        """All that a member has written is replaced by what it was some time ago; at first, that is copied.
 
         Its certificate and its roster did not change meanwhile.
         """
-        if member.id not in self._copies:
-            copy = member.store.with_suffix(f".old{next(self._order)}")
-            try:
-                kept = maintenance.backup(member.store, copy)
-            except GossamerError as error:
-                member.complaints.append(f"no backup: {error}")
-                return
-            self._copies[member.id] = copy, int(kept.samples)
-            self._for(self._time(10, 30), lambda: self._roll_back(member))
-        else:
+        if member.id in self._copies:
             self._kill(member)  # it will be rolled back soon
+            return
+        copy = Path(tempfile.mkdtemp(dir=member.folder))
+        member.kill()
+        for file in _written(member):
+            shutil.copy2(file, copy)
+        self._copies[member.id] = copy, member.owed
+        self._for(self._time(0, 4), member.start, member)
+        self._for(self._time(10, 30), lambda: self._roll_back(member))
 
     def _roll_back(self, member: ChaosMember) -> None:
         if member.id in self._busy or not member.up or self.full:
@@ -220,12 +221,16 @@ class Troubles:
             return
         copy, samples = self._copies.pop(member.id)
         member.kill()
-        for file in member.store.parent.glob(f"{member.store.name}*"):
+        for file in _written(member):
             file.unlink()
-        copy.rename(member.store)
+        for file in copy.iterdir():
+            file.rename(
+                (member.folder / "status" if file.suffix == ".json" else member.store.parent) / file.name
+            )
+        copy.rmdir()
         before, member.owed = member.owed, samples
         self._count(
-            "stores rolled back",
+            "folders of an agent rolled back",
             f"{member.name} rolled back from {before} to {samples} observations",
         )
         self._for(self._time(0, 4), member.start, member)
@@ -318,6 +323,12 @@ class Troubles:
             crowd.communicate()
 
         self._for(seconds, leave)
+
+
+def _written(member: ChaosMember) -> list[Path]:
+    """Its store with all that belongs to it, and its status."""
+    status = member.folder / "status" / f"{member.name}.json"
+    return [*member.store.parent.glob(f"{member.store.name}*"), *([status] if status.exists() else [])]
 
 
 def _is_store(file: Path) -> bool:
