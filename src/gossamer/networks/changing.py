@@ -141,11 +141,11 @@ class ChangingNetwork:
     @classmethod
     def mobile(cls, n: int, radius: float = 0.2, speed: float = 0.01, seed: int = 0) -> ChangingNetwork:
         """Build a network of agents that move in the unit square, each straight to one random point after another
-        (random waypoint), at `speed` per round and without pauses. Agents within `radius` of each other are in
-        contact."""
+        (random waypoint), at `speed` (at most 1) per round and without pauses. Agents within `radius` of each other are
+        in contact."""
         n = checks.whole_number("n", n, least=2)
         radius = checks.number("radius", radius, above=0)
-        speed = checks.number("speed", speed, least=0)
+        speed = checks.number("speed", speed, least=0, most=1)  # a faster agent would pass many points in a round
         return cls._of(Waypoints(n, radius, speed, checks.seed(seed)), f"mobile:{n}")
 
     @classmethod
