@@ -89,6 +89,24 @@ def test_masks_and_what_a_curious_neighbor_knows(view):
     first, last = (view.estimates()[t] for t in (1, -1))
     assert max(first) - min(first) > 50  # masked values are far apart, and then agree
     assert max(last) - min(last) < 5
+    assert "Ring: what an agent tells" in view.page.inner_text("#ramp")
+    # A ring and its disc have different colors in the first rounds, and the same at last.
+    apart = []
+    for at in (1, view.scenario["rounds"]):
+        view.js(f"playground.goTo({at})")
+        frame = view.js(
+            "(({ values, told }) => [[...values], [...told]])(playground.stage.views[0].canvas.frame)"
+        )
+        apart.append(np.abs(np.subtract(*frame)).max())
+    assert apart[0] > 50
+    assert apart[1] < 1e-3 * apart[0]
+    svg = view.js("import('/static/export.js').then(({ drawing }) => drawing(playground))")
+    assert svg.count('fill="none" stroke="rgb(') == 5  # rings
+    assert "Ring: what an agent tells" in svg
+    view.page.fill("#mask", "0")
+    view.done()
+    assert view.js("playground.stage.views[0].canvas.frame.told") is None
+    assert "Ring" not in view.page.inner_text("#ramp")
 
 
 def test_weights_files_means_noise_rounds_and_seed(view, tmp_path):

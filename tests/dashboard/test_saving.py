@@ -64,11 +64,11 @@ def test_estimates_are_stored_as_finely_as_colors_need():
     ):
         _, arrays = _compact({}, {"estimates": values})
         header, _ = _compact({}, {"estimates": values})
-        codes = arrays["codes"].astype(np.int64)
+        codes = arrays["estimates_codes"].astype(np.int64)
         code = codes[0] + 256 * codes[1]
-        moves = np.where(code % 2 == 1, -(code + 1) / 2, code / 2) * arrays["steps"][:, None]
+        moves = np.where(code % 2 == 1, -(code + 1) / 2, code / 2) * arrays["estimates_steps"][:, None]
         moves[code == 65535] = 0
-        shown = np.where(code == 65535, np.nan, header["start"] + np.cumsum(moves, axis=0))
+        shown = np.where(code == 65535, np.nan, header["estimates_start"] + np.cumsum(moves, axis=0))
         np.testing.assert_array_equal(np.isnan(shown), np.isnan(values))
         np.testing.assert_allclose(shown, values, atol=np.nanmax(np.abs(values)) * 2e-5, rtol=1e-3)
 
@@ -173,6 +173,20 @@ class TestInABrowser:
         inner.locator("body[data-run=done]").wait_for()
         inner.locator("#forth").click()
         assert inner.locator("#round").inner_text() == "round 2"
+
+    def test_it_shows_masked_values_around_answers_without_masks(self, browser, tmp_path):
+        scenario = Scenario(network="grid:4x4", methods=(tuple(LOCAL),), rounds=60, mask=30.0)
+        context = browser.new_context(viewport={"width": 1000, "height": 700})
+        scenario.save(tmp_path / "masks.html")
+        found = View(context, (tmp_path / "masks.html").as_uri())
+        found.open()
+        (run,) = [arrays for kind, _, arrays in parts(scenario, expected=False) if kind == "run"]
+        frame = found.js(
+            "(({ values, told }) => [[...values], [...told]])(playground.stage.views[0].canvas.frame)"
+        )
+        np.testing.assert_allclose(frame, [run["unmasked"][0], run["estimates"][0]], atol=0.01)
+        assert "Ring: what an agent tells" in found.page.inner_text("#ramp")
+        context.close()
 
     def test_the_playground_saves_what_it_shows(self, view, tmp_path):
         view.open(**SMALL)

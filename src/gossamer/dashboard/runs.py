@@ -49,7 +49,9 @@ def parts(scenario: Scenario, *, expected: bool = True) -> Iterator[Part]:
     for version, events in enumerate(scenario.forks):
         for number, method in enumerate(methods):
             try:
-                run = _simulated(method, network, streams, scenario, scenario.build_faults(events), "errors")
+                run = _simulated(
+                    method, network, streams, scenario, scenario.build_faults(events), "errors", masks
+                )
             except GossamerError:
                 continue
             yield (
@@ -105,6 +107,7 @@ def _simulated(
     scenario: Scenario,
     faults: gs.faults.Faults | None,
     keep: str,
+    masks: gs.Masks | None,
 ) -> TrialResult[Integers, Floats]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -116,7 +119,7 @@ def _simulated(
             1,
             scenario.seed,
             faults=faults,
-            masks=scenario.build_masks(),
+            masks=masks,
             keep=keep,
             progress=False,
         )
@@ -130,10 +133,20 @@ def _run(
     scenario: Scenario,
     faults: gs.faults.Faults | None,
 ) -> Part:
-    """Return one method's run: its error at some horizons, and the estimates of all agents after every round."""
-    run = _simulated(method, network, streams, scenario, faults, "iterates")
-    estimates = run.iterates["estimate"][0, :, :, 0].astype(np.float32)
-    estimates[: method.averages_since(scenario.rounds) or 0] = np.nan  # it has no answer before that
+    """Return one method's run: its error at some horizons, and the estimates of all agents after every round.
+
+    With masks, also the estimates of the same run without them.
+    """
+    masks = scenario.build_masks()
+    first = method.averages_since(scenario.rounds) or 0  # it has no answer before that
+
+    def simulated(masks: gs.Masks | None) -> tuple[TrialResult[Integers, Floats], AnyArray]:
+        run = _simulated(method, network, streams, scenario, faults, "iterates", masks)
+        estimates = run.iterates["estimate"][0, :, :, 0].astype(np.float32)
+        estimates[:first] = np.nan
+        return run, estimates
+
+    run, estimates = simulated(masks)
     header = {
         "method": number,
         "label": method.label,
@@ -142,7 +155,12 @@ def _run(
         "alive": np.broadcast_to(run.agents, len(scenario.horizons)).tolist(),
         "notes": _notes(run, method),
     }
-    return "run", header, {"estimates": estimates}
+    arrays = (
+        {"estimates": estimates}
+        if masks is None
+        else {"estimates": estimates, "unmasked": simulated(None)[1]}
+    )
+    return "run", header, arrays
 
 
 def _notes(run: TrialResult[Integers, Floats], method: gs.Method) -> list[str]:

@@ -201,14 +201,22 @@ def _frames(variants: Sequence[Scenario]) -> Iterator[Part]:
 def _compact(
     header: dict[str, object], arrays: dict[str, AnyArray]
 ) -> tuple[dict[str, object], dict[str, AnyArray]]:
-    """Replace estimates by their changes since the round before, in steps that become finer as agents agree.
+    """Replace the estimates of a run, and those without masks, by their changes (see `_changes`)."""
+    if "estimates" not in arrays:
+        return header, arrays
+    changes: dict[str, AnyArray] = {}
+    for name, estimates in arrays.items():
+        start, changes[f"{name}_steps"], changes[f"{name}_codes"] = _changes(estimates.astype(np.float64))
+        header = {**header, f"{name}_start": start}
+    return header, changes
+
+
+def _changes(estimates: Floats) -> tuple[float, Floats, AnyArray]:
+    """Return where estimates start and how they change, in steps that become finer as agents agree.
 
     A step is 1/65534 of the range of the run or, if that is less, 1/200 of the range of its round, unless an estimate
     moves further than 32767 of them. Errors do not add up: differences are taken from what the page knows by then.
     """
-    if "estimates" not in arrays:
-        return header, arrays
-    estimates: Floats = np.asarray(arrays["estimates"], dtype=np.float64)
     known = np.isfinite(estimates)
     low, high = (estimates[known].min(), estimates[known].max()) if known.any() else (0.0, 0.0)
     start = (low + high) / 2
@@ -227,7 +235,7 @@ def _compact(
     halves = np.stack([codes & 255, codes >> 8]).astype(
         np.uint8
     )  # high bytes are mostly zero, which compresses well
-    return {**header, "start": float(start)}, {"steps": steps, "codes": halves}
+    return float(start), steps, halves
 
 
 def _filled(**given: str) -> str:

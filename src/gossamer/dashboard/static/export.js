@@ -3,7 +3,7 @@
 import { power } from "./chart.js";
 import { RAMPS, stepOf, theme, variable } from "./colors.js";
 import { curvesOf } from "./curves.js";
-import { HOLLOW } from "./network.js";
+import { HOLLOW, RING } from "./network.js";
 
 const WIDTH = 1200;
 const TOP = 560;
@@ -32,7 +32,8 @@ function scale(stage) {
     const anchor = ["start", "middle", "end"][k];
     return `<text x="${left + (k * wide) / 2}" y="${top + 24}" font-size="13" text-anchor="${anchor}" fill="${variable("--soft")}">${text}</text>`;
   });
-  return `<linearGradient id="ramp">${stops.join("")}</linearGradient><rect x="${left}" y="${top}" width="${wide}" height="8" rx="4" fill="url(#ramp)"/>${texts.join("")}`;
+  const key = `<text x="${WIDTH / 2}" y="${top - 6}" font-size="13" text-anchor="middle" fill="${variable("--soft")}">${stage.key()}</text>`;
+  return `${stage.key() && key}<linearGradient id="ramp">${stops.join("")}</linearGradient><rect x="${left}" y="${top}" width="${wide}" height="8" rx="4" fill="url(#ramp)"/>${texts.join("")}`;
 }
 
 function network(stage, number, label, left, width, round) {
@@ -48,7 +49,7 @@ function network(stage, number, label, left, width, round) {
   const parts = [
     `<text x="${left + width / 2}" y="32" text-anchor="middle" font-size="16" fill="${variable("--ink")}">${escaped(label)}, round ${round}</text>`,
   ];
-  const { cut, dead, values, range } = canvas.frame;
+  const { cut, dead, values, told, range } = canvas.frame;
   for (let k = 0; k < links.length / 2; k++) {
     const [a, b] = [links[2 * k], links[2 * k + 1]];
     const gone = cut?.[k] || dead?.[a] || dead?.[b];
@@ -56,7 +57,8 @@ function network(stage, number, label, left, width, round) {
     const [[x1, y1], [x2, y2]] = [place(a), place(b)];
     parts.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${look}/>`);
   }
-  const radius = Math.max(2.5, Math.min(12, (0.24 * size) / Math.sqrt(agents), 0.46 * canvas.gap * size));
+  const most = Math.min(12, (0.24 * size) / Math.sqrt(agents), 0.46 * canvas.gap * size);
+  const radius = Math.max(2.5, told ? most / (1 + RING) : most);
   for (let agent = 0; agent < agents; agent++) {
     const [x, y] = place(agent);
     const step = values ? stepOf(values[agent], ...range) : -1;
@@ -64,6 +66,14 @@ function network(stage, number, label, left, width, round) {
     const fill = dead?.[agent] || step < 0 ? paper : RAMPS[theme()][step];
     const shown = step < 0 && !dead?.[agent] ? HOLLOW * radius : radius;
     parts.push(`<circle cx="${x}" cy="${y}" r="${shown.toFixed(1)}" fill="${fill}" stroke="${variable("--rim")}"/>`);
+    const outer = told && step >= 0 && !dead?.[agent] ? stepOf(told[agent], ...range) : -1;
+    if (outer >= 0) {
+      const [wide, color] = [RING * radius, RAMPS[theme()][outer]];
+      parts.push(
+        `<circle cx="${x}" cy="${y}" r="${(radius + wide / 2 + 1).toFixed(1)}" fill="none" stroke="${color}" stroke-width="${wide.toFixed(1)}"/>`,
+        `<circle cx="${x}" cy="${y}" r="${(radius + wide + 1).toFixed(1)}" fill="none" stroke="${variable("--rim")}"/>`,
+      );
+    }
     if (dead?.[agent]) {
       const r = 0.6 * radius;
       parts.push(

@@ -8,6 +8,7 @@ const MARGIN = 26;
 const REACH = 12; // pixels within which a pointer hits
 const WIDEST = 1.8; // how much longer one side of a network may be than the other
 const CROSSES = 24; // up to so many links that are cut have a cross
+export const RING = 0.6; // the width of a ring, beside the radius inside it
 export const HOLLOW = 0.5; // the size of an agent that has no answer, beside the others
 
 export class NetworkCanvas {
@@ -46,6 +47,7 @@ export class NetworkCanvas {
    * What is shown now; what is left out stays as it was.
    *
    * values      (N,) a number each; NaN: none
+   * told        (N,) another number each, for a ring around the agents; null: no rings
    * range       [low, high] of the colors
    * dead        (N,) 1 where an agent is not there
    * cut         (E,) 1 where a link is cut
@@ -129,7 +131,8 @@ export class NetworkCanvas {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const side = Math.min(width, height);
     const area = this.network.square ? side ** 2 : width * height;
-    return Math.max(2.6, Math.min(12, 0.22 * Math.sqrt(area / this.network.agents), 0.46 * this.gap * (side - 2 * MARGIN)));
+    const most = Math.min(12, 0.22 * Math.sqrt(area / this.network.agents), 0.46 * this.gap * (side - 2 * MARGIN));
+    return Math.max(2.6, this.frame.told ? most / (1 + RING) : most);
   }
 
   draw() {
@@ -217,7 +220,7 @@ export class NetworkCanvas {
 
   drawAgents(pen) {
     const { agents } = this.network;
-    const { values, dead, range = [0, 1] } = this.frame;
+    const { values, told, dead, range = [0, 1] } = this.frame;
     const ramp = RAMPS[theme()];
     const radius = this.radius();
     const paper = variable("--paper");
@@ -236,6 +239,15 @@ export class NetworkCanvas {
       pen.arc(x, y, step < 0 ? HOLLOW * radius : radius, 0, 2 * Math.PI);
       pen.fill();
       pen.stroke();
+      const outer = told ? stepOf(told[agent], ...range) : -1;
+      if (step < 0 || outer < 0) continue;
+      const wide = RING * radius;
+      pen.lineWidth = wide;
+      pen.strokeStyle = ramp[outer];
+      this.ring(pen, agent, radius + wide / 2 + 1);
+      pen.lineWidth = radius > 5 ? 1.2 : 0.7;
+      pen.strokeStyle = variable("--rim");
+      this.ring(pen, agent, radius + wide + 1);
     }
     this.drawDead(pen, gone, radius);
   }

@@ -49,12 +49,17 @@ async function read(text) {
     frames.push(unpack(buffer.slice(place + 8, place + 8 + size)));
     place += 8 + size;
   }
-  for (const frame of frames) if (frame.type === "run") frame.arrays.estimates = estimatesOf(frame);
+  for (const frame of frames) {
+    if (frame.type !== "run") continue;
+    frame.arrays = { estimates: estimatesOf(frame, "estimates"), unmasked: estimatesOf(frame, "unmasked") };
+  }
   return frames;
 }
 
 /** Estimates from what each round adds to the one before; codes are 0, -1, 1, -2, ... steps, low bytes first. */
-function estimatesOf({ arrays: { steps, codes }, start }) {
+function estimatesOf(frame, name) {
+  const [start, steps, codes] = [frame[`${name}_start`], frame.arrays[`${name}_steps`], frame.arrays[`${name}_codes`]];
+  if (!codes) return null;
   const [, rounds, agents] = codes.shape;
   const size = rounds * agents;
   const estimates = new Float32Array(size);

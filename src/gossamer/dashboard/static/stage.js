@@ -100,12 +100,20 @@ export class Stage {
   }
 
   estimates(number) {
-    const run = this.runs[number];
-    if (!run) return null;
-    const { estimates } = run.arrays;
-    const [rounds, agents] = estimates.shape;
+    return this.values(number, "estimates");
+  }
+
+  /** The estimates of the same run without masks; null if it has none. */
+  unmasked(number) {
+    return this.values(number, "unmasked");
+  }
+
+  values(number, name) {
+    const all = this.runs[number]?.arrays[name];
+    if (!all) return null;
+    const [rounds, agents] = all.shape;
     const at = Math.min(this.round, rounds) - 1;
-    return estimates.subarray(at * agents, (at + 1) * agents);
+    return all.subarray(at * agents, (at + 1) * agents);
   }
 
   /** The average of the agents that are there: after a crash, that of the survivors. */
@@ -147,7 +155,9 @@ export class Stage {
     const broken = this.broken(links, round);
     this.views.forEach((view, number) => {
       const values = this.estimates(number);
-      const frame = { values, range, marked: this.marked, ...broken };
+      const unmasked = this.unmasked(number);
+      const told = unmasked && values;
+      const frame = { values: unmasked ?? values, told, range, marked: this.marked, ...broken };
       if (!this.steady) frame.links = links;
       if (this.moving) frame.positions = this.network.arrays.positions.subarray(at * size, (at + 1) * size);
       view.canvas.setFrame(frame);
@@ -207,6 +217,12 @@ export class Stage {
     return [low + less, `average ${short(this.target())}`, high + more];
   }
 
+  /** What disc and ring are, with masks. */
+  key() {
+    if (!this.runs.some((run) => run?.arrays.unmasked)) return "";
+    return "Ring: what an agent tells, its answer with masks. Disc: its answer in the same run without masks.";
+  }
+
   drawRamp() {
     const place = document.getElementById("ramp");
     if (!place.firstChild) {
@@ -215,9 +231,10 @@ export class Stage {
       canvas.height = 1;
       const words = document.createElement("div");
       words.append(...["", "", ""].map(() => document.createElement("span")));
-      place.append(canvas, words);
+      place.append(canvas, words, document.createElement("p"));
     }
-    const [canvas, words] = place.children;
+    const [canvas, words, key] = place.children;
+    if (key.textContent !== this.key()) key.textContent = this.key();
     if (place.dataset.theme !== theme()) {
       const pen = canvas.getContext("2d");
       const ramp = RAMPS[theme()];
@@ -242,7 +259,9 @@ export class Stage {
       const value = this.estimates(number)?.[found.agent];
       const mean = this.network.arrays.means[found.agent];
       const none = this.isDead(found.agent, this.round) ? "stopped" : "no answer yet";
-      const known = Number.isFinite(value) ? `estimate ${short(value)}` : none;
+      const plain = this.unmasked(number)?.[found.agent];
+      const without = Number.isFinite(plain) ? `, without masks ${short(plain)}` : "";
+      const known = Number.isFinite(value) ? `estimate ${short(value)}${without}` : none;
       tip.textContent = `agent ${this.name(found.agent)}: ${known}\nits own mean ${short(mean)}`;
       const hidden = this.network.arrays.hidden?.[found.agent]; // with masks
       if (hidden !== undefined) {
