@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import stat
 from pathlib import Path
 
@@ -10,18 +12,23 @@ import numpy as np
 import pytest
 from tests.support.lockstep import Lockstep
 from tests.support.memory_fleet import in_memory, member
-from tests.support.waiting import until_true
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until, until_true
 
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings, Limits
+from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.planning import exposures
 from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.masking import stream
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.wire import Codec, Reason
 from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.store import maintenance
 from gossamer.agents.store.agent_store import AgentStore
 from gossamer.errors import InvalidInput
+from gossamer.faults import Loss
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
@@ -292,3 +299,63 @@ def test_whole_agents_with_masks_that_change_and_a_restart(tmp_path: Path) -> No
     assert {j: secret for j, (secret, _) in again.items()} == {j: secret for j, (secret, _) in first.items()}
     assert all(again[j][1] > first[j][1] > 50 for j in first)
     assert worst < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("members", "refresh"), [(12, False), (4, True)])
+def test_processes_with_masks_survive_loss_a_join_and_a_kill(
+    members: int, refresh: bool, tmp_path: Path
+) -> None:
+    """30% of all messages are lost; the last agent joins late, and agent 1 is killed with SIGKILL.
+
+    A mask at one end only would be 10/12 in the average, or 5/4; what is left of masks that change shrinks with their
+    increments. An end never advances past the index after the last one of the other end.
+    """
+    network, scale = (GRID, 10.0) if members == 12 else (Network.cycle(4), 5.0)
+    levels = MEANS[:members]
+    for i, level in enumerate(levels):
+        (tmp_path / f"{i}.csv").write_text(f"{level}\n")
+    path = Fleet.create(
+        network,
+        endpoints=[f"127.0.0.1:{port}" for port in free_ports(members)],
+        sources=[f"csv:{tmp_path / str(i)}.csv" for i in range(members)],
+        privacy={"mask": scale, "refresh": refresh},
+        rounds={"every": "20ms", "timeout": "100ms", "death": "2s", "stop_timeout": "60s"},
+    ).write(tmp_path)
+    options = {"store": str(tmp_path / "stores"), "faults": (str(Loss(0.3)),)}
+    tolerance = 0.2 if refresh else 0.05
+
+    def stored(i: int) -> maintenance.Record:
+        return maintenance.check(tmp_path / "stores" / f"agent{i}.sqlite")
+
+    def close(count: int, *fleets: LocalFleet) -> bool:
+        for fleet in fleets:
+            fleet.supervise()
+        pids = {pid for fleet in fleets for pid in fleet.pids.values()}
+        states = [s for fleet in fleets for s in fleet.status() if s.details.get("pid") in pids]
+        known = np.array([s.estimate[0] for s in states if s.estimate and s.state == "running"], dtype=float)
+        near = len(known) == count and bool(np.abs(known - levels[:count].mean()).max() < tolerance)
+        return near and all(
+            set(network.neighbors(i)) & set(range(count)) == set(stored(i).masks) for i in range(count)
+        )
+
+    late = members - 1
+    with LocalFleet(path, f"0-{late - 1}", **options) as first:
+        until(lambda: close(late, first), "the average without the last one")
+        with LocalFleet(path, str(late), **options) as joiner:
+            until(lambda: close(members, first, joiner), "the average of all")
+            victim = first.pids[1]
+            os.kill(victim, signal.SIGKILL)
+            until(lambda: first.supervise() or first.pids.get(1, victim) != victim, "a restart")
+            until(lambda: close(members, first, joiner), "the average after the kill")
+    assert not first.killed + joiner.killed  # each has committed its last state
+    stores = [stored(i) for i in range(members)]
+    for i, j in network.edges.tolist():
+        mine, theirs = stores[i].array(stores[i].masks[j]), stores[j].array(stores[j].masks[i])
+        if refresh:
+            (secret, index), (other, last) = stores[i].secrets[j], stores[j].secrets[i]
+            assert secret == other
+            assert abs(index - last) <= 1
+            increment = scale * stream(secret, max(index, last), mine.size) / (max(index, last) + 1)
+            theirs = theirs - (index - last) * increment * (np.arange(mine.size) > 0)
+        np.testing.assert_allclose(mine, -theirs, atol=1e-12)

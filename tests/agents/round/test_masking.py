@@ -271,6 +271,24 @@ def test_an_agent_with_too_few_neighbors_takes_no_part() -> None:
     np.testing.assert_allclose(estimates(agents), 2.0, atol=1e-6)
 
 
+def test_masks_of_closed_edges_stay_in_the_answer_and_in_the_store() -> None:
+    """Both neighbors of agent 1 stop, so that it has no live edge."""
+    path = Network.path(3)
+    agents = fleet(path)
+    drive(agents, path, constant(path, 300))
+    masks = agents[1].masks.kept
+    for j in (0, 2):
+        agents[j].close(1)
+    for _ in range(3):
+        agents[1].begin(np.ones(1))
+        for j in (0, 2):
+            agents[1].hear_closing(j, agents[j].farewell(1))
+        agents[1].finish({})
+    assert not agents[1].live
+    assert agents[1].remember().masks == masks
+    np.testing.assert_allclose(agents[1].estimate, 1.0, atol=1e-6)
+
+
 def test_an_edge_that_is_added_or_removed_while_agents_run() -> None:
     small, large = Network.path(3), Network.cycle(3)
     agents = fleet(small)

@@ -6,7 +6,7 @@ from gossamer.agents.round.messages cimport Outgoing
 cdef class MaskedEdge:
     cdef public object mask, index, heard
     cdef public bytes digest, secret, said
-    cdef public bint counts, sure, refuses, answers, tells, level, rests
+    cdef public bint counts, inside, sure, refuses, answers, tells, level, rests
 
 
 cdef class Masking:

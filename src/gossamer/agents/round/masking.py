@@ -138,6 +138,7 @@ class MaskedEdge:
     secret   with `refresh`, what the mask is drawn from
     index    with `refresh`, how often the mask has changed
     counts   whether the other end has confirmed it since it was drawn or taken
+    inside   whether it is in this agent's values; it stays there until the edge is dropped
     sure     whether the other end had it, too, when it was heard last
     refuses  whether the other end does not take part
     answers  whether the other end tells values
@@ -162,7 +163,7 @@ class MaskedEdge:
         self.digest = self.secret = b""
         self.index = 0
         self.heard = -1
-        self.counts = self.sure = self.answers = self.tells = False
+        self.counts = self.inside = self.sure = self.answers = self.tells = False
         self.rests = self.level = True
         self.said = b"\0"
 
@@ -216,7 +217,7 @@ class Masking:
             elif j in known:
                 edge.hold(mask, _digest(known[j][0]))
                 edge.secret, edge.index = known[j]
-            edge.counts = edge.mask is not None
+            edge.counts = edge.inside = edge.mask is not None
 
     def rewire(self, neighbors: Collection[int], *, anew: bool = False) -> None:
         """Continue with these neighbors; `anew`: without the masks so far."""
@@ -228,8 +229,7 @@ class Masking:
     @property
     def kept(self) -> dict[int, Floats]:
         """The masks that are in the agent's values, by neighbor."""
-        edges = self.edges.items() if self.opened else ()
-        return {j: edge.mask for j, edge in edges if edge.mask is not None and edge.counts}
+        return {j: edge.mask for j, edge in self.edges.items() if edge.mask is not None and edge.inside}
 
     @property
     def secrets(self) -> dict[int, tuple[bytes, int]]:
@@ -362,6 +362,7 @@ class Masking:
             self._change(ready)
         self.opened = not few and (self.opened or (observed and all(self.edges[j].sure for j in ready)))
         for edge in self.edges.values():
+            edge.inside = edge.inside or (self.opened and edge.counts)
             edge.tells = self.opened and edge.sure and not self._again
             offers = edge.mask is not None and not edge.sure
             flags = REFUSES if self.refusing else TELLS if edge.tells else OFFERS if offers else 0
