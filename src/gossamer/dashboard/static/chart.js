@@ -1,4 +1,4 @@
-// Curves, drawn by uPlot: on log axes or plain ones, with a line at the round that is shown.
+// Curves drawn by uPlot, on logarithmic or linear axes, with a vertical line at the current round.
 
 import { variable } from "./colors.js";
 
@@ -6,7 +6,7 @@ import { variable } from "./colors.js";
 
 export class Chart {
   /**
-   * place    the element that holds it
+   * place    the parent element
    * options  log: both axes logarithmic; xLabel, yLabel; onPick(x, y): a click on the curves
    */
   constructor(place, { log = true, xLabel, yLabel, onPick, time = false }) {
@@ -14,16 +14,16 @@ export class Chart {
     this.curves = [];
     this.bands = [];
     this.at = null;
-    this.grow = false; // whether the curves that grow end at the line
-    this.guess = null; // a point {x, y} that is marked
+    this.grow = false; // whether curves with `grows` end at the line
+    this.guess = null; // a marked point {x, y}
     this.plot = null;
     new ResizeObserver(() => this.plot?.setSize(this.size())).observe(place);
     document.addEventListener("themechange", () => this.build());
   }
 
   /**
-   * Show curves: [{label, x, y, color, dash, width, faint, points, aside, grows}], x ascending, y null for nothing.
-   * `bands` are pairs of places in the list between which the chart is filled: [[upper, lower, color]].
+   * Show curves: [{label, x, y, color, dash, width, faint, points, aside, grows}], x ascending, y null for missing values.
+   * `bands` are pairs of indices into the list between which the chart is filled: [[upper, lower, color]].
    */
   set(curves, bands = []) {
     this.curves = curves;
@@ -31,7 +31,7 @@ export class Chart {
     this.build();
   }
 
-  /** Show another place of the line. */
+  /** Move the line. */
   setAt(x) {
     this.at = x;
     if (this.grow) this.plot?.setData(this.table(), false);
@@ -42,7 +42,7 @@ export class Chart {
     return { width: Math.max(200, this.place.clientWidth), height: Math.max(140, this.place.clientHeight) };
   }
 
-  /** What the vertical axis spans: all curves but those that are `aside`, which may leave the chart. */
+  /** The range of the vertical axis: all curves except those with `aside`, which may leave the chart. */
   heights() {
     const main = this.curves.filter((curve) => !curve.aside);
     const values = (main.length ? main : this.curves).flatMap((curve) => curve.y).filter((y) => y > 0 && y < 1e300);
@@ -149,7 +149,7 @@ const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "
 
 const isPower = (value) => value > 0 && Math.abs(value / 10 ** Math.round(Math.log10(value)) - 1) < 1e-6;
 
-/** Of the places that an axis offers, the powers of ten that have room; all, on a short axis where these are few. */
+/** Of the ticks that an axis offers, the powers of ten that fit; all of them on a short axis with few powers of ten. */
 export function powers(plot, splits, axis) {
   const found = splits.filter(isPower);
   if (found.length < 2) return splits;
@@ -158,7 +158,7 @@ export function powers(plot, splits, axis) {
   return splits.map((value) => (isPower(value) && Math.round(Math.log10(value)) % every === 0 ? value : null));
 }
 
-/** Powers of ten as they are written; others between them have no label. */
+/** Label powers of ten; ticks between them have no label. */
 export function power(value) {
   if (value === null || value === undefined) return "";
   if (!isPower(value)) return `${+value.toPrecision(2)}`;

@@ -1,6 +1,6 @@
 // Colors for numbers: two arms of constant hue whose lightness (in OKLab) changes evenly, blue below the middle and
-// orange above it, so equal steps look equal, also to people who do not tell red from green. In the light theme the
-// middle is pale, in the dark one it is dark: what agrees fades into the page.
+// orange above it, so equal steps look equal, also to people with red-green color blindness. In the light theme the
+// middle is pale, in the dark one it is dark: agents that agree fade into the page.
 
 const STEPS = 128;
 const ENDS = {
@@ -35,14 +35,14 @@ function ramp({ low, middle, high }) {
 
 export const RAMPS = { light: ramp(ENDS.light), dark: ramp(ENDS.dark) };
 
-/** The place of a value among the steps of a ramp; -1 for what is no number. */
+/** The index of a value among the steps of a ramp; -1 for NaN. */
 export function stepOf(value, low, high) {
   if (!Number.isFinite(value)) return -1;
   const part = high > low ? (value - low) / (high - low) : 0.5;
   return Math.min(STEPS - 1, Math.max(0, Math.round(part * (STEPS - 1))));
 }
 
-/** Lines that are told apart by color-blind people, too (after Okabe and Ito), by the number of a method. */
+/** Line colors by the number of a method, distinguishable with color blindness (after Okabe and Ito). */
 export const LINES = {
   light: ["#0b62a4", "#c2560b", "#0b7a5c"],
   dark: ["#6bb5f0", "#f2a35e", "#58c9a3"],
@@ -52,7 +52,7 @@ export function theme() {
   return document.documentElement.dataset.shown ?? "light";
 }
 
-/** What a CSS variable of the page is now. */
+/** The current value of a CSS variable. */
 export function variable(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

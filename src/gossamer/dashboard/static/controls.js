@@ -1,4 +1,4 @@
-// The form: from the scenario to its fields and back.
+// The form: converts between a scenario and its fields.
 
 import { notify } from "./frame.js";
 
@@ -15,7 +15,7 @@ function fill(select, words, value) {
   select.value = value;
 }
 
-/** What a reader typed: a number, nothing (null), or the text itself, which the server will complain about. */
+/** What the user typed: a number, null if empty, or the text itself, which the server will refuse. */
 export function typed(text) {
   const trimmed = text.trim();
   if (trimmed === "") return null;
@@ -26,7 +26,7 @@ export function typed(text) {
 const MASKS = [0, 1, 3, 10, 30, 100, 300, 1000];
 
 export class Controls {
-  /** `change(patch)` is called with the entries of the scenario that a reader changed. */
+  /** `change(patch)` is called with the entries of the scenario that the user changed. */
   constructor(catalog, change) {
     this.catalog = catalog;
     this.change = change;
@@ -43,7 +43,7 @@ export class Controls {
     this.field("mask").addEventListener("change", () => change({ mask: MASKS[this.field("mask").value] }));
     this.field("kind").addEventListener("change", () => this.chooseKind());
     this.field("file").addEventListener("change", () => this.upload());
-    this.field("file").addEventListener("click", () => (this.field("file").value = "")); // the same file, corrected
+    this.field("file").addEventListener("click", () => (this.field("file").value = "")); // allow choosing the same file again, corrected
     this.field("add").addEventListener("click", () => this.addMethod());
   }
 
@@ -55,7 +55,7 @@ export class Controls {
   show(scenario) {
     const focused = document.activeElement?.name;
     this.fill(scenario);
-    if (focused) this.form.querySelector(`[name="${focused}"]`)?.focus(); // its field may be a new one
+    if (focused) this.form.querySelector(`[name="${focused}"]`)?.focus(); // its field may have been replaced
   }
 
   fill(scenario) {
@@ -71,7 +71,7 @@ export class Controls {
     fill(this.field("noise"), catalog.noise, scenario.noise);
     for (const name of ["spread", "std", "rounds", "seed"]) this.field(name).value = scenario[name];
     this.field("mask").value = MASKS.findLastIndex((mask) => mask <= scenario.mask);
-    this.field("mask").disabled = changing; // masks belong to links that stay
+    this.field("mask").disabled = changing; // masks need links that persist
     this.showMask(scenario.mask);
     this.showSizes(kind, scenario.network);
     this.field("upload").hidden = kind !== FILE;
@@ -107,7 +107,7 @@ export class Controls {
     const changing = this.catalog.changing.includes(kind);
     const typo = changing ? undefined : values.find(([, value]) => !Number.isFinite(Number(value)));
     if (typo) {
-      notify(`${typo[0]} must be a number, got '${typo[1]}'`); // in the network's name it could not be told apart
+      notify(`${typo[0]} must be a number, got '${typo[1]}'`); // the network's name would not show which field it was
       return;
     }
     const rest = changing

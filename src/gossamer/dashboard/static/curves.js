@@ -1,4 +1,4 @@
-// The curves of the chart: which there are, how they look, and their legend.
+// The curves of the chart: their data, their style, and their legend.
 
 import { LINES, theme, variable } from "./colors.js";
 import { explained } from "./terms.js";
@@ -31,7 +31,7 @@ export function curvesOf(results) {
   return found;
 }
 
-/** A few words where a run is better than the limit of what is expected; null if none is. */
+/** A note if a run is below a limit of the expected error; null if none is. */
 export function belowLimit({ runs, limits, faulty }) {
   if (!limits || faulty) return null;
   const least = new Map(limits.rounds.map((round, k) => [round, limits.network?.[k] ?? limits.centralized[k]]));
@@ -39,7 +39,7 @@ export function belowLimit({ runs, limits, faulty }) {
   return lucky ? "a run below a limit is lucky: one run may be, the mean of many cannot" : null;
 }
 
-/** The curves as a list with a piece of line each. */
+/** The legend: a list of curves, each with a sample of its line. */
 export function showLegend(place, curves) {
   place.replaceChildren(
     ...curves.map((curve) => {
@@ -60,7 +60,7 @@ export function showLegend(place, curves) {
   );
 }
 
-/** Notes [label, text] in one line; what holds for several methods is said once. */
+/** Notes [label, text] in one line; a note of several methods appears once. */
 export function together(notes) {
   const said = new Map();
   for (const [label, text] of notes) said.set(text, [...(said.get(text) ?? []), label]);

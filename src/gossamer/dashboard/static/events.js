@@ -1,4 +1,4 @@
-// What a reader does to a run, as events of its scenario (see events.py). All of it happens at the start of a round.
+// What a user does to a run, as events of its scenario (see events.py). Each takes effect at the start of a round.
 
 /** Whether an agent takes part in a round. */
 export function aliveAt(events, agent, round) {
@@ -10,19 +10,19 @@ export function aliveAt(events, agent, round) {
   return mine[0]?.kind !== "join";
 }
 
-/** Stop an agent, or bring it back; what was to happen to it later is dropped. */
+/** Stop an agent, or bring it back; later events of that agent are dropped. */
 export function toggleAgent(events, agent, round) {
   const alive = aliveAt(events, agent, round);
   const others = events.filter(
     (event) => !(["crash", "restart", "join"].includes(event.kind) && event.agent === agent && event.round >= round),
   );
-  if (aliveAt(others, agent, round) !== alive) return others; // it was taken back
+  if (aliveAt(others, agent, round) !== alive) return others; // the earlier event was undone
   return [...others, { kind: alive ? "crash" : "restart", agent, round }];
 }
 
 const active = (event, round) => event.start <= round && (event.stop === null || round < event.stop);
 
-/** End an event with a window at a round, as if it had not begun if it begins there. */
+/** End an event at a round; an event that begins in that round is removed. */
 export function endAt(events, which, round) {
   return events.flatMap((event) => (event !== which ? [event] : event.start >= round ? [] : [{ ...event, stop: round }]));
 }
@@ -33,7 +33,7 @@ export function cutAt(events, [a, b], round) {
   );
 }
 
-/** Whether a link is cut in a round, by itself or between groups of agents. */
+/** Whether a link is cut in a round, alone or by a partition into groups. */
 export function isCut(events, [a, b], round) {
   return events.some((event) => {
     if (event.kind !== "partition" || !active(event, round)) return false;
@@ -43,7 +43,7 @@ export function isCut(events, [a, b], round) {
   });
 }
 
-/** Which events are in force in a round, as a text. */
+/** The events that are in force in a round, as text. */
 export function breaks(events, round) {
   const begun = (event) => (event.round ?? event.start) <= round && !(event.stop <= round && event.stop !== null);
   const kinds = ["crash", "restart", "join", "partition"];
@@ -67,8 +67,8 @@ export function lossAt(events, round) {
 }
 
 /**
- * Lose this share of messages from a round on. A random fault's place decides its random numbers, so beside bursts and
- * delays there is a first loss from round 0 on, even of nothing, and later ones come after it.
+ * Lose this share of messages from a round on. The position of a random fault in the list determines its random numbers,
+ * so next to bursts and delays the list begins with a loss from round 0 on, possibly of 0%, and later ones follow it.
  */
 export function setLoss(events, probability, round) {
   const anchored = events.some((event) => event.kind === "burst" || event.kind === "delay");
@@ -85,7 +85,7 @@ export function setLoss(events, probability, round) {
   return [...losses, ...others];
 }
 
-/** Bursts and delay, which hold from the start; null: none. */
+/** Set bursts and delays, which hold from round 0 on; null removes them. */
 export function setAlways(events, kind, values) {
   const others = events.filter((event) => event.kind !== kind);
   const made = values ? [...others, { kind, ...values }] : others;
@@ -98,7 +98,7 @@ export function setAlways(events, kind, values) {
   return [...(anchored ? losses : losses.filter((event) => event.probability > 0)), ...rest];
 }
 
-/** What happens, in the order of rounds: {round, text, event, open}. */
+/** List what happens, ordered by round: {round, text, event, open}. */
 export function described(events, name) {
   const percent = (value) => `${Math.round(100 * value)}%`;
   const found = [];

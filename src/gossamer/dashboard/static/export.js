@@ -1,4 +1,4 @@
-// The view as a drawing: networks above, curves below, one SVG for both kinds of images.
+// The view as an image: networks above, curves below. One SVG serves both formats.
 
 import { power } from "./chart.js";
 import { RAMPS, stepOf, theme, variable } from "./colors.js";
@@ -23,7 +23,7 @@ export function drawing({ results, stage, round }) {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" ${font}>${parts.join("\n")}</svg>`;
 }
 
-/** The colors and what they stand for. */
+/** The color scale with its labels. */
 function scale(stage) {
   const ramp = RAMPS[theme()];
   const [left, wide, top] = [WIDTH / 2 - 200, 400, TOP - 34];
@@ -133,7 +133,7 @@ function curves(found, round) {
   return `<g>${parts.join("")}</g>`;
 }
 
-/** An SVG as a PNG, twice as fine. */
+/** Render an SVG as a PNG at twice its resolution. */
 export async function rasterize(svg) {
   const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
   try {

@@ -1,5 +1,5 @@
-// The live view of a fleet. A page asks for the next frame once it has drawn the last, and not while it is hidden or
-// paused, so it always goes on with the newest state. Every frame is complete (see fleet_page.py).
+// The live view of a fleet. The page requests the next frame after drawing the previous one, but not while it is hidden
+// or paused, so it always continues with the newest state. Every frame is complete (see fleet_page.py).
 
 import { RAMPS, theme } from "./colors.js";
 import { AgentPanel } from "./fleet_agent.js";
@@ -26,14 +26,14 @@ const table = new AgentTable(at("agents"), at("filter"), choose);
 const panel = new AgentPanel(at("agent"), choose);
 const overTime = new OverTime(panel);
 
-globalThis.fleet = { view, canvas, overTime, panel }; // for whoever looks at the page from outside
+globalThis.fleet = { view, canvas, overTime, panel }; // for tests and the browser's console
 
 const live = new Live("/fleet", {
   onFrame: (frame) => {
     if (frame.type === "fleet") {
       view.waiting = false;
       view.frame = frame;
-      requestAnimationFrame(draw); // which does not run while the page is hidden
+      requestAnimationFrame(draw); // browsers do not call it while the page is hidden
     } else if (frame.type === "agent") {
       panel.show(frame);
     } else if (frame.message) {
@@ -97,7 +97,7 @@ document.addEventListener("themechange", () => view.frame && draw(false));
 addEventListener("hashchange", () => follow());
 addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
 
-/** Show one agent, or none; who it is stands in the address. */
+/** Show one agent, or none; the address holds its name. */
 function choose(name) {
   if (inAddress() === name) return;
   history.replaceState(null, "", name ? `#${encodeURIComponent(name)}` : location.pathname);
@@ -116,7 +116,7 @@ function inAddress() {
   try {
     return decodeURIComponent(location.hash.slice(1));
   } catch {
-    return location.hash.slice(1); // whoever wrote it; nobody has that name
+    return location.hash.slice(1); // a broken escape, so not the name of an agent
   }
 }
 
@@ -215,20 +215,20 @@ function drawNetwork({ names, states, arrays, square }) {
   drawLegend(range, states, quiet);
 }
 
-/** Seconds without a message after which a link is quiet: two, or five rounds where these are longer. */
+/** Seconds without a message after which a link is quiet: two seconds or five rounds, whichever is longer. */
 function quietAfter(rate) {
   return Math.max(2, Math.round(rate > 0 ? 5 / rate : 0));
 }
 
-/** Whether a link is down: an end gave the other up, or has ended, or nobody says anything of it. */
+/** Whether a link is down: one end declared the other dead or has ended, or neither reports it. */
 function isDown(state, ends, states, speaking) {
   const ended = ends.some((end) => ["gone", "stopped"].includes(kindOf(states[end])));
   return state >= 4 || ended || !ends.some((end) => speaking[end]);
 }
 
 /**
- * An interval about the median that holds all numbers, and their standard error, so that what agrees has the middle
- * color: agents that differ by less than they know do not flicker.
+ * An interval around the median that holds all numbers and their standard error. Agents that differ by less than their
+ * standard error thus have the middle color and do not flicker.
  */
 function around(values, error) {
   if (!values.length) return [0, 1];
@@ -263,7 +263,7 @@ function drawLegend([low, high], states, quiet) {
   place.replaceChildren(...items);
 }
 
-// --- events, and the tip at the pointer
+// --- events and the tooltip
 
 function drawEvents({ events, names }) {
   const place = at("events");
@@ -273,7 +273,7 @@ function drawEvents({ events, names }) {
   at("events-none").hidden = events.length > 0;
   place.replaceChildren(
     ...events.toReversed().map(([time, agent, text, bad]) => {
-      const here = names.includes(agent); // or else several, or one that left
+      const here = names.includes(agent); // otherwise several agents, or one that left
       const name = element(here ? "button" : "b", { className: here ? "quiet" : "", textContent: agent });
       if (here) name.addEventListener("click", () => choose(agent));
       return element("li", { bad: `${bad}` }, element("time", {}, clock(time)), name, element("span", {}, text));

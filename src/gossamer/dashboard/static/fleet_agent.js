@@ -1,4 +1,4 @@
-// One agent, beside the others: what it publishes, its neighbors, and the end of its log.
+// The panel of one agent: what it publishes, its neighbors, and the end of its log.
 
 import { variable } from "./colors.js";
 import { TimeChart, tint } from "./fleet_charts.js";
@@ -25,7 +25,7 @@ export class AgentPanel {
     this.pick = choose;
   }
 
-  /** Show this agent, or none. */
+  /** Show this agent; null closes the panel. */
   choose(name) {
     this.name = name;
     this.frame = null;
@@ -39,7 +39,7 @@ export class AgentPanel {
   }
 
   show(frame) {
-    if (frame.name !== this.name) return; // of the one before
+    if (frame.name !== this.name) return; // a frame of the previously chosen agent
     this.frame = frame;
     if (frame.missing) {
       showState(at("agent-state"), "unknown");
@@ -63,7 +63,7 @@ export class AgentPanel {
     );
   }
 
-  /** Its estimates and errors from a row of the history on, for the chart of all; null if they are not here. */
+  /** Its estimates and errors from a row of the history on, for the chart of the fleet; null if unknown. */
   historyOf(first) {
     if (!this.frame || this.frame.missing) return null;
     const { estimate, error } = this.frame.arrays;

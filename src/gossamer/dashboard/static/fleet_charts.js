@@ -1,4 +1,4 @@
-// Charts of a fleet over time, with uPlot: data flow in twice a second, so a plot is kept and only its numbers change.
+// Charts of a fleet over time, drawn by uPlot. Data arrive twice a second, so a plot is kept and only its data change.
 
 import { power, powers } from "./chart.js";
 import { variable } from "./colors.js";
@@ -15,10 +15,10 @@ export function tint(name, opacity) {
 
 export class TimeChart {
   /**
-   * place   the element that holds it
+   * place   the parent element
    * log     the numbers' axis is logarithmic
    * zero    the numbers' axis begins at 0
-   * onAt    gets the place of the pointer in the data, or null
+   * onAt    gets the index of the data under the pointer, or null
    */
   constructor(place, { log = false, zero = false, onAt, sync = "fleet" } = {}) {
     Object.assign(this, { place, log, zero, onAt, sync });
@@ -34,8 +34,8 @@ export class TimeChart {
 
   /**
    * x       times in seconds, ascending
-   * series  [{label, y, color, width, dash}], y with NaN where there is nothing; colors are functions of nothing
-   * bands   [[upper, lower, fill]], places in the list of series, and a color as above
+   * series  [{label, y, color, width, dash}], y NaN where values are missing; colors are functions without arguments
+   * bands   [[upper, lower, fill]], indices into the list of series, and a color as above
    */
   set(x, series, bands = []) {
     this.last = [x, series, bands];
@@ -98,13 +98,13 @@ export class TimeChart {
   }
 }
 
-/** Of the places on a short logarithmic axis, those that have room: 1, 2 and 5 times a power of ten. */
+/** Of the ticks of a short logarithmic axis, those that fit: 1, 2 and 5 times a power of ten. */
 function roomy(splits) {
   const lead = (value) => Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
   return splits.map((value) => (value !== null && [1, 2, 5, 10].includes(lead(value)) ? value : null));
 }
 
-/** Ends of an axis a little beyond the numbers on it. */
+/** The ends of an axis, with a margin around its data. */
 function padded(low, high, zero) {
   if (low === null || low === undefined || !Number.isFinite(low)) return [0, 1];
   const pad = 0.08 * (high - low) || 0.1 * Math.abs(high) || 0.5;

@@ -1,4 +1,4 @@
-// Small helpers of the fleet's page.
+// Helpers of the fleet's page.
 
 export const at = (id) => document.getElementById(id);
 

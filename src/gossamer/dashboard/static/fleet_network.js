@@ -1,12 +1,12 @@
-// A fleet's network: agents by estimate or by state, links by loss and by how long ago they were heard.
+// The network of a fleet: agents colored by estimate or state, links drawn by loss and time since the last message.
 
 import { RAMPS, stepOf, theme, variable } from "./colors.js";
 import { colorOf, kindOf, markOf } from "./fleet_states.js";
 import { NetworkCanvas } from "./network.js";
 
-const LOSSES = [0.02, 0.1, 0.3]; // from which on a link is drawn heavier
+const LOSSES = [0.02, 0.1, 0.3]; // thresholds of loss from which a link is drawn thicker
 
-/** How heavy the loss of a link is, from 0 to 3. */
+/** The level of a link's loss, from 0 to 3. */
 export function gradeOf(loss) {
   return Number.isFinite(loss) ? LOSSES.filter((limit) => loss >= limit).length : 0;
 }
@@ -71,7 +71,7 @@ export class FleetCanvas extends NetworkCanvas {
     }
   }
 
-  /** The mark of a state: inside a circle that is hollow, beside one that is filled. */
+  /** The mark of a state: inside a hollow circle, next to a filled one. */
   mark(pen, state, x, y, radius, beside) {
     const mark = markOf(state);
     pen.strokeStyle = pen.fillStyle = colorOf(state);
@@ -102,7 +102,7 @@ export class FleetCanvas extends NetworkCanvas {
   }
 }
 
-/** Set a pen for a link: heavier and warmer with loss, faint if nothing was heard lately, dashed if it is down. */
+/** Set a pen for a link: thicker and warmer with loss, faint without recent messages, dashed if it is down. */
 export function inkLink(pen, key) {
   if (key === "down") {
     pen.setLineDash([2, 5]);

@@ -1,5 +1,5 @@
-// What became of a fleet over time: estimates, spread, rounds per second, and refused messages. Few agents have a line
-// each, many are bands.
+// The history of a fleet: estimates, spread, rounds per second, and refused messages. In a small fleet each agent has a
+// line; a large one is shown as bands of quantiles.
 
 import { theme, variable } from "./colors.js";
 import { TimeChart, tint } from "./fleet_charts.js";
@@ -16,10 +16,10 @@ const LINES = [
 const lineOf = (k) => LINES[k % LINES.length];
 
 export class OverTime {
-  /** panel   who is chosen, with its own history */
+  /** panel   the panel of the chosen agent, with its own history */
   constructor(panel) {
     this.panel = panel;
-    this.span = 600; // seconds; 0: all
+    this.span = 600; // seconds; 0 means all
     const chart = (id, options = {}) => new TimeChart(at(`${id}-chart`), { onAt: (k) => this.read(k), ...options });
     this.charts = {
       estimate: chart("estimate"),
@@ -45,7 +45,7 @@ export class OverTime {
     this.read(null);
   }
 
-  /** One of the facts over time; estimates are differences from the center. */
+  /** Plot one quantity over time; estimates are shown as differences from the center. */
   column(name) {
     const { facts, center, arrays } = this.frame;
     const k = facts.indexOf(name);
@@ -74,7 +74,7 @@ export class OverTime {
     this.charts.estimate.set(this.times, series, bands);
   }
 
-  /** Where all agents are, most of them, and the one in the middle with its standard error; and the chosen one. */
+  /** Bands that hold all agents and most of them, the median with its standard error, and the chosen agent. */
   drawBands(chosen) {
     const series = this.quantiles("estimate");
     const bands = fills();
@@ -113,7 +113,7 @@ export class OverTime {
     );
   }
 
-  /** The numbers under the pointer, or else the newest, beside the titles. */
+  /** Show the numbers under the pointer, or the newest ones, next to the titles. */
   read(k) {
     if (!this.frame) return;
     const place = k ?? this.times.length - 1;
@@ -127,7 +127,7 @@ export class OverTime {
     this.legend((why) => value(why, 2));
   }
 
-  /** The reasons with their lines. */
+  /** The legend of the reasons. */
   legend(value) {
     const place = at("refused-now");
     const key = `${theme()}|${this.reasons.join()}`;
@@ -145,13 +145,13 @@ function inkLine(pen, k) {
   pen.lineWidth = 1.8;
 }
 
-/** A line, and two that are not drawn, one standard error above and below it. */
+/** A line, and two invisible ones that bound its band, one standard error above and below. */
 function withError(style, estimate, error) {
   const aside = (sign) => ({ label: "", y: estimate.map((value, k) => value + sign * error[k]), color: none, width: 0 });
   return [{ ...style, y: estimate }, aside(1), aside(-1)];
 }
 
-/** The bands between quantiles: all, and most. */
+/** The bands between quantiles: of all agents, and of most. */
 function fills() {
   return [
     [0, 4, () => tint("--accent", 0.12)],

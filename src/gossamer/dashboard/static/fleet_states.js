@@ -1,4 +1,4 @@
-// States of agents and links: a word, a mark and a color for each, so that nobody has to tell colors apart.
+// States of agents and links. Each has a word, a mark and a color, so that colors are never the only difference.
 
 import { variable } from "./colors.js";
 
@@ -14,7 +14,7 @@ const KINDS = {
   gone: { mark: "×", color: "--gone" },
 };
 
-/** One of the kinds above; a state that is not among them is how a process ended. */
+/** Return one of the kinds above; any other state describes how a process ended. */
 export function kindOf(state) {
   return KINDS[state] ? state : "gone";
 }
@@ -27,24 +27,24 @@ export function colorOf(state) {
   return variable(KINDS[kindOf(state)].color);
 }
 
-/** A state as a small label, and perhaps more. */
+/** A state as a small label, optionally followed by more elements. */
 export function showState(place, state, more = "") {
   place.dataset.kind = kindOf(state);
   if (place.textContent !== state + more) place.textContent = state + more;
 }
 
-/** Refused messages by reason, in two: those of honest neighbors, which come late, and those worth a look. */
+/** Split refused messages by reason: late ones, which honest neighbors send too, and those worth investigating. */
 export function apart(refused) {
   const late = ([why]) => why === "late" || why === "stale";
   const all = Object.entries(refused);
   return [all.filter(late), all.filter((each) => !late(each))];
 }
 
-// --- numbers as they are written
+// --- formatting numbers
 
 const MINUS = "−";
 
-/** A number with about so many significant digits, and no more than it needs. */
+/** Format a number with at most this many significant digits, without trailing zeros. */
 export function number(value, digits = 5) {
   if (!Number.isFinite(value)) return "–";
   if (value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) {
@@ -56,7 +56,7 @@ export function number(value, digits = 5) {
   return value.toFixed(Math.max(0, digits - before)).replace("-", MINUS);
 }
 
-/** A count, shortened from ten thousand on. */
+/** Format a count; from ten thousand on it is abbreviated. */
 export function count(value) {
   if (!Number.isFinite(value)) return "–";
   for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "k"]]) {

@@ -1,4 +1,4 @@
-// All agents in a table that sorts and filters; rows are kept, and only what changed is written.
+// The table of all agents, which can be sorted and filtered; only cells that changed are updated.
 
 import { count, kindOf, number, percent, showState } from "./fleet_states.js";
 
@@ -23,7 +23,7 @@ export class AgentTable {
     this.filter = filter;
     this.choose = choose;
     this.rows = new Map();
-    this.sort = null; // [column, 1 or -1]; null: the worst first
+    this.sort = null; // [column, 1 or -1]; null sorts by severity
     this.head(table.tHead);
     filter.addEventListener("input", () => this.last && this.show(...this.last));
   }
@@ -45,7 +45,7 @@ export class AgentTable {
     this.heads = row.cells;
   }
 
-  /** Sort by a column, then the other way, then by trouble again. */
+  /** Cycle through ascending order, descending order, and order by severity. */
   sortBy(k) {
     const first = COLUMNS[k][2] ? -1 : 1;
     const [column, way] = this.sort ?? [null, 0];

@@ -1,4 +1,4 @@
-// What every page has: light or dark, links to the other pages, notices, and whether the server is there.
+// What all pages share: the theme, links to the other pages, notices, and the state of the connection.
 
 const THEMES = ["auto", "light", "dark"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -8,7 +8,7 @@ function chosen() {
   try {
     return localStorage.getItem("theme") ?? "auto";
   } catch {
-    return "auto"; // storage is switched off
+    return "auto"; // storage is disabled
   }
 }
 
@@ -20,7 +20,7 @@ function apply(name) {
   document.dispatchEvent(new Event("themechange"));
 }
 
-/** Make the header work; returns nothing. Listen to "themechange" on the document to draw again. */
+/** Set up the header. The document gets a "themechange" event when everything must be redrawn. */
 export function startFrame() {
   let name = chosen();
   document.getElementById("theme").addEventListener("click", () => {
@@ -28,7 +28,7 @@ export function startFrame() {
     try {
       localStorage.setItem("theme", name);
     } catch {
-      // not kept, then
+      // storage is disabled, so the choice is not kept
     }
     apply(name);
   });
@@ -55,7 +55,7 @@ async function offerPages() {
 }
 
 /**
- * Show a message to the reader, or take it away with an empty text; `kind` is "error" or "hint".
+ * Show a message, or remove it if the text is empty; `kind` is "error" or "hint".
  * `offer` is the label of a button and what it does. */
 export function notify(text, kind = "error", offer = null) {
   const place = document.getElementById("notice");
@@ -82,14 +82,14 @@ export function notify(text, kind = "error", offer = null) {
   place.append(close);
 }
 
-/** Show whether the server is there: "live", "busy" or "lost", with a few words. */
+/** Show the state of the connection, "live", "busy" or "lost", with a short text. */
 export function showState(state, words) {
   const place = document.getElementById("state");
   place.dataset.state = state;
   place.textContent = words;
 }
 
-/** Offer a file to the reader. */
+/** Offer a file for download. */
 export function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

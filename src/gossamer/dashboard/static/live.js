@@ -1,4 +1,4 @@
-// The connection to a page's session: it comes back by itself, and reads frames (see frames.py).
+// The connection to a page's session: it reconnects automatically and decodes frames (see frames.py).
 
 const READERS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array };
 
@@ -49,16 +49,16 @@ export class Live {
   }
 }
 
-const SOON = 60; // ms: whoever drags or types asks many times
-const PATIENCE = 1000; // ms in which a run may end by itself, which leaves its worker warm for the next
+const SOON = 60; // ms: dragging and typing cause many requests
+const PATIENCE = 1000; // ms before a run is canceled: a run that ends by itself leaves a warm worker for the next one
 
-/** Computations of which only the newest matters, one at a time. */
+/** Runs one computation at a time; of the requests that wait, only the newest is kept. */
 export class Newest {
-  /** `send(id)` asks the server for what is wanted then. */
+  /** `send(id)` asks the server for what is wanted at the time of the call. */
   constructor(send) {
     this.send = send;
-    this.id = 0; // of the newest
-    this.sent = null; // of the one that the server computes
+    this.id = 0; // of the newest request
+    this.sent = null; // of the request that the server is computing
   }
 
   ask() {
@@ -66,14 +66,14 @@ export class Newest {
     this.sendIn(Math.max(SOON, this.sent === null ? 0 : this.began + PATIENCE - performance.now()));
   }
 
-  /** The server is free: it has done this one, or any. */
+  /** Note that the server is free again, after this request or, without an id, after any. */
   ended(id = this.sent) {
     if (id !== this.sent) return;
     this.sent = null;
     if (this.timer) this.sendIn(0);
   }
 
-  /** Forget what was not sent yet. */
+  /** Forget the request that has not been sent yet. */
   drop() {
     clearTimeout(this.timer);
     this.timer = null;

@@ -1,15 +1,15 @@
-// The network on a canvas: circles colored by a number, links between them. Those that are dead are crossed out and
-// hollow, those that are cut are dashed: nobody has to tell colors apart. Links lie on a layer of their own, drawn
-// again only when they change.
+// The network on a canvas: circles colored by a number, links between them. Dead agents are hollow
+// and crossed out, cut links are dashed, so colors are never the only difference. Links have their own layer, which is
+// redrawn only when they change.
 
 import { RAMPS, stepOf, theme, variable } from "./colors.js";
 
 const MARGIN = 26;
 const REACH = 12; // pixels within which a pointer hits
-const WIDEST = 1.8; // how much longer one side of a network may be than the other
-const CROSSES = 24; // up to so many links that are cut have a cross
+const WIDEST = 1.8; // largest ratio of the two sides of a network
+const CROSSES = 24; // largest number of cut links that are marked with a cross
 export const RING = 0.6; // the width of a ring, beside the radius inside it
-export const HOLLOW = 0.5; // the size of an agent that has no answer, beside the others
+export const HOLLOW = 0.5; // relative size of an agent without an answer
 
 export class NetworkCanvas {
   /**
@@ -44,14 +44,14 @@ export class NetworkCanvas {
   }
 
   /**
-   * What is shown now; what is left out stays as it was.
+   * Update what is shown; entries that are left out keep their values.
    *
-   * values      (N,) a number each; NaN: none
+   * values      (N,) the agents' numbers; NaN if unknown
    * told        (N,) another number each, for a ring around the agents; null: no rings
    * range       [low, high] of the colors
-   * dead        (N,) 1 where an agent is not there
+   * dead        (N,) 1 where an agent is absent
    * cut         (E,) 1 where a link is cut
-   * shades      (E,) from 0 to 1, how much of its ink a link has
+   * shades      (E,) opacity of the links, from 0 to 1
    * marked      a set of agents
    * positions   (N, 2), where agents move
    * links       (E, 2), where links come and go
@@ -71,7 +71,7 @@ export class NetworkCanvas {
     this.redraw(moved || faded);
   }
 
-  /** Who is next to whom, for the keyboard. */
+  /** The neighbors of each agent, for the keyboard. */
   index() {
     this.neighbors = null;
   }
@@ -119,7 +119,7 @@ export class NetworkCanvas {
     let width = this.canvas.clientWidth - 2 * MARGIN;
     let height = this.canvas.clientHeight - 2 * MARGIN;
     const [wide, high] = [width, height];
-    const most = square ? 1 : WIDEST; // how much longer one side may be than the other
+    const most = square ? 1 : WIDEST; // largest ratio of the two sides
     width = Math.min(wide, most * high);
     height = Math.min(high, most * wide);
     const left = MARGIN + (wide - width) / 2;
@@ -366,7 +366,7 @@ export class NetworkCanvas {
     else if (found?.link !== undefined) this.handlers.onLink?.(found.link);
   }
 
-  /** The agent, or else the link, at a place. */
+  /** The agent, or otherwise the link, at a position. */
   hit(here) {
     const { agents, links } = this.network;
     let best = Math.max(REACH, this.radius() + 3);

@@ -1,4 +1,4 @@
-// The playground: a scenario in the address, its results from the server, and a reader who acts on it.
+// The playground: the address holds the scenario, the server computes its results, and the user changes it.
 
 import { Controls, typed } from "./controls.js";
 import { curvesCsv, curvesOf } from "./curves.js";
@@ -29,7 +29,7 @@ class Playground extends Viewer {
 
   // --- the scenario
 
-  /** Take up a new scenario; `keep` leaves the round where it is. */
+  /** Switch to a new scenario; `keep` stays in the current round. */
   set(scenario, { keep = false, fresh = true } = {}) {
     notify("");
     this.fresh ||= fresh;
@@ -47,17 +47,17 @@ class Playground extends Viewer {
     this.set({ ...this.scenario, ...patch }, { keep: true });
   }
 
-  /** Let something happen from the round that is shown on. */
+  /** Add an event from the current round on. */
   act(events) {
     if (this.results && this.round >= this.results.network.rounds && this.round > 1) {
       notify("The run ends here. Go back, or increase the number of rounds.");
-      this.goTo(this.round); // the slider shows what is
+      this.goTo(this.round); // reset the slider to the current round
     } else {
       this.retell(events);
     }
   }
 
-  /** Let other things happen, whenever that is. */
+  /** Replace the events of the scenario. */
   retell(events) {
     this.stage.marked.clear();
     this.change({ events });
@@ -70,7 +70,7 @@ class Playground extends Viewer {
     this.newest.ask();
   }
 
-  /** Write the view into the address; a `fresh` scenario is a state of its own, to which Back returns. */
+  /** Write the view into the address; a `fresh` scenario gets an entry in the history, to which Back returns. */
   async remember(fresh = false) {
     this.fresh ||= fresh;
     const view = { scenario: this.scenario, at: this.round, span: this.stage.span };
@@ -78,7 +78,7 @@ class Playground extends Viewer {
     if (at("teacher").value) view.notes = at("teacher").value;
     this.remembered = view;
     const text = await encode(view);
-    if (view !== this.remembered) return; // there is a newer one
+    if (view !== this.remembered) return; // a newer view exists
     this.fresh &&= `#${text}` !== location.hash;
     const depth = (history.state?.depth ?? 0) + (this.fresh ? 1 : 0);
     history[this.fresh ? "pushState" : "replaceState"]({ depth }, "", `#${text}`);
@@ -101,7 +101,7 @@ class Playground extends Viewer {
     }
   }
 
-  // --- what the server says
+  // --- messages from the server
 
   receive(frame) {
     if (frame.type === "done") this.newest.ended(frame.id);
@@ -125,7 +125,7 @@ class Playground extends Viewer {
     notify("");
     this.newest.ended();
     if (this.controls) {
-      this.request(); // the server is back
+      this.request(); // the server is available again
       return;
     }
     this.controls = new Controls(catalog, (patch) => this.change(patch));
@@ -164,7 +164,7 @@ class Playground extends Viewer {
     if (condition) at("facts").append(", ", term("condition number"), ` ${condition.toPrecision(4)}, `, term("k*"), ` = ${start}`);
   }
 
-  /** The notes of the teacher, as those who get the link see them. */
+  /** Show the teacher's notes as readers of the link see them. */
   showNotes() {
     at("said").textContent = at("teacher").value;
     at("said").hidden = !at("teacher").value;
@@ -180,7 +180,7 @@ class Playground extends Viewer {
     for (const item of at("events").children) item.classList.toggle("later", Number(item.dataset.round) > this.round);
   }
 
-  // --- acting
+  // --- actions
 
   cutOff(agents) {
     if (!agents.length || agents.length === this.results.network.agents) {
@@ -190,7 +190,7 @@ class Playground extends Viewer {
     this.act(happen.partition(this.scenario.events, agents, this.round));
   }
 
-  /** Keep the curve of the run as it is now, once. */
+  /** Keep a copy of the run's current curve, at most one. */
   fork() {
     const { events, forks } = this.scenario;
     const kept = forks.filter((each) => JSON.stringify(each) !== JSON.stringify(events));
@@ -266,7 +266,7 @@ class Playground extends Viewer {
     return item;
   }
 
-  // --- what the reader does
+  // --- input
 
   listen() {
     at("loss").addEventListener("input", () => {
@@ -306,12 +306,12 @@ class Playground extends Viewer {
     offer("save-png", () => rasterize(drawing(this)), () => "gossamer.png");
     offer("save-csv", () => csv(curvesCsv(curvesOf(this.results))), () => "gossamer-curves.csv");
     offer("save-estimates", () => csv(this.estimatesCsv()), () => `gossamer-round-${this.round}.csv`);
-    // Not location.hash: by now a state that was still being encoded may be there.
+    // Not location.hash: a state that was still being encoded may have replaced it by now.
     addEventListener("hashchange", (event) => this.load(new URL(event.newURL).hash));
   }
 
   startOfAct() {
-    // The loss of the first round shown is that of the whole run: nothing has happened yet.
+    // In the first round the loss applies to the whole run, because nothing has happened yet.
     return this.round === 1 ? 0 : this.round;
   }
 
@@ -325,7 +325,7 @@ class Playground extends Viewer {
     at(second).addEventListener("change", changed);
   }
 
-  /** Ask the server for something about the scenario beside its results. */
+  /** Ask the server for something about the scenario other than its results. */
   async ask(which, words = {}) {
     const id = `${which}-${Math.random()}`;
     const answer = new Promise((resolve) => this.waitingForCode.set(id, resolve));
@@ -333,7 +333,7 @@ class Playground extends Viewer {
     return await answer;
   }
 
-  /** Say how large the page is before it is saved. */
+  /** Show the size of the page before it is saved. */
   async savePage() {
     notify("Recording the runs: as they are, and with 10, 30 and 50% of messages lost.", "hint");
     const pressed = at("presets").querySelector("[aria-pressed=true]");
@@ -355,7 +355,7 @@ class Playground extends Viewer {
       await navigator.clipboard.writeText(text);
       notify(`${what} is in the clipboard.`, "hint");
     } catch {
-      notify(text, "hint"); // no permission: at least it can be read
+      notify(text, "hint"); // without permission to copy, show the text
     }
   }
 

@@ -1,14 +1,14 @@
-// A page without a server: recorded runs of one scenario, between which the reader chooses (see saving.py).
+// A page without a server: recorded runs of one scenario, between which the user can switch (see saving.py).
 
 import { notify, startFrame } from "./frame.js";
 import { unpack } from "./live.js";
 import { through } from "./state.js";
 import { at, Viewer } from "./viewer.js";
 
-const NONE = 65535; // no estimate
+const NONE = 65535; // code of a missing estimate
 
 class Recording extends Viewer {
-  /** frames   the first describes the recording, the others are results; `variant` is null for those of all variants */
+  /** frames   the first describes the recording, the others are results; `variant` is null for results shared by all variants */
   constructor([{ scenario, variants, choice, start, lesson }, ...frames]) {
     super();
     Object.assign(this, { variants, frames, original: scenario });
@@ -39,7 +39,7 @@ class Recording extends Viewer {
   }
 }
 
-/** The frames in a compressed text, one after the other, each after its length. */
+/** Unpack frames from a compressed text, in which each frame follows its length. */
 async function read(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const { buffer } = await through(packed, new DecompressionStream("deflate"));
@@ -56,7 +56,7 @@ async function read(text) {
   return frames;
 }
 
-/** Estimates from what each round adds to the one before; codes are 0, -1, 1, -2, ... steps, low bytes first. */
+/** Decode estimates from differences between rounds; codes 0, 1, 2, ... mean 0, -1, 1, -2, ... steps, low bytes first. */
 function estimatesOf(frame, name) {
   const [start, steps, codes] = [frame[`${name}_start`], frame.arrays[`${name}_steps`], frame.arrays[`${name}_codes`]];
   if (!codes) return null;

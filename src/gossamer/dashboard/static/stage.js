@@ -1,4 +1,4 @@
-// The networks of all methods in lock-step, their colors, and what the pointer is on.
+// The networks of all methods in lockstep, their color scale, and the tooltip.
 
 import { LINES, RAMPS, theme } from "./colors.js";
 import { NetworkCanvas } from "./network.js";
@@ -6,7 +6,7 @@ import { NetworkCanvas } from "./network.js";
 const short = (value) => (Math.abs(value) < 1e-12 ? "0" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
 
 export class Stage {
-  /** handlers: onAgent, onLink([a, b]), onLasso(agents), onMark(agent); cutLink([a, b], round) tells which are cut. */
+  /** handlers: onAgent, onLink([a, b]), onLasso(agents), onMark(agent); cutLink([a, b], round) returns whether a link is cut. */
   constructor(handlers) {
     this.handlers = handlers;
     this.views = [];
@@ -15,10 +15,10 @@ export class Stage {
     this.round = 1;
     this.span = "run";
     this.marked = new Set();
-    this.shown = null; // what is broken in the canvases
+    this.shown = null; // key of the dead agents and cut links that the canvases show
     this.isCut = () => false;
     this.isDead = () => false;
-    this.breaks = () => ""; // a text that changes with what is broken
+    this.breaks = () => ""; // returns a key of the dead agents and cut links
     document.addEventListener("themechange", () => {
       this.drawRamp();
       this.showCaptions();
@@ -30,13 +30,13 @@ export class Stage {
     this.steady = !frame.changing;
     this.moving = frame.arrays.positions.shape.length === 3;
     this.marked.clear();
-    // As far from the average as 19 of 20 means: one agent apart must not make all others look the same.
+    // Covers 19 of 20 means, because a single outlier must not make all others look the same.
     const away = [...frame.arrays.means].map((mean) => Math.abs(mean - frame.target)).sort((a, b) => a - b);
     this.spread = away[Math.floor(0.95 * (away.length - 1))] || away.at(-1) || 1;
     this.views.forEach((view) => this.place(view));
   }
 
-  /** How many networks there are, one for each method; `keep` shows the runs of before until new ones come. */
+  /** Set the number of networks, one per method; `keep` shows the previous runs until new ones arrive. */
   setMethods(labels, keep) {
     this.labels = labels;
     if (!keep) this.runs = [];
@@ -116,7 +116,7 @@ export class Stage {
     return all.subarray(at * agents, (at + 1) * agents);
   }
 
-  /** The average of the agents that are there: after a crash, that of the survivors. */
+  /** The average of the agents that are present: after a crash, that of the survivors. */
   target() {
     const { means } = this.network.arrays;
     const key = this.breaks(this.round);
@@ -129,7 +129,7 @@ export class Stage {
     return this.averaged.value;
   }
 
-  /** What the colors span: as far to both sides of the average. */
+  /** The range of the color scale, symmetric around the average. */
   range() {
     const target = this.target();
     let most = 0;
@@ -144,7 +144,7 @@ export class Stage {
     return [target - most, target + most];
   }
 
-  /** Show a round, after which the agents have these estimates. */
+  /** Show a round with the agents' estimates after it. */
   show(round) {
     this.round = round;
     if (!this.network) return;
@@ -166,7 +166,7 @@ export class Stage {
     this.drawRamp();
   }
 
-  /** Beside a method's name: that it has no answer yet, or else the network, if there is but one. */
+  /** The text next to a method's name: that it has no answer yet or, if there is only one method, the network. */
   remark(view, values) {
     const none = values?.every((value, agent) => !Number.isFinite(value) || this.isDead(agent, this.round));
     const text = none ? "no answer yet" : this.views.length > 1 || !this.network ? "" : this.network.name;
@@ -174,7 +174,7 @@ export class Stage {
     if (place.textContent !== text) place.textContent = text;
   }
 
-  /** Who is dead and what is cut, if that is not what the canvases show already. */
+  /** Update dead agents and cut links if they changed. */
   broken(links, round) {
     const key = `${this.views.length} ${this.breaks(round)}`;
     if (this.steady && this.shown === key) return {};
@@ -210,7 +210,7 @@ export class Stage {
     });
   }
 
-  /** What the ends and the middle of the colors are. */
+  /** Label the ends and the middle of the color scale. */
   scale() {
     const [low, high] = this.range().map(short);
     const [less, more] = this.span === "run" ? [" or less", " or more"] : ["", ""];
@@ -250,7 +250,7 @@ export class Stage {
     });
   }
 
-  /** Say what the pointer, or the keyboard, is on. */
+  /** Describe the agent or link under the pointer or chosen by keyboard. */
   tell(number, found, event) {
     const tip = document.getElementById("tip");
     tip.hidden = !found;

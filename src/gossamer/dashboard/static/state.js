@@ -1,4 +1,4 @@
-// The scenario in the address: JSON, deflated, in letters that addresses may have.
+// The scenario in the address: deflated JSON in URL-safe characters.
 
 const EMPTY = {
   network: "geometric:120",
@@ -20,7 +20,7 @@ export function complete(scenario) {
   return structuredClone({ ...EMPTY, ...scenario });
 }
 
-/** Bytes through a stream that packs or unpacks them. */
+/** Pass bytes through a compressing or decompressing stream. */
 export async function through(bytes, stream) {
   return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 }
@@ -33,7 +33,7 @@ export async function encode(view) {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The view in an address; null if there is none; throws if it is broken. */
+/** The view in an address, or null without one; throws if it is malformed. */
 export async function decode(hash) {
   if (hash.length < 2) return null;
   const text = atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/"));

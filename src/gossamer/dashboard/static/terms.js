@@ -1,4 +1,4 @@
-// The words of a page that are not everyday English: each has a tooltip, and opens the list of all of them.
+// Technical terms on a page: each has a tooltip and opens the glossary.
 
 const TERMS = {
   "total error": "The squared differences between the agents' answers and the true average, summed over agents.",
@@ -16,7 +16,7 @@ const TERMS = {
   fork: "The curve of an earlier version of this run, kept for comparison.",
 };
 
-/** A word that explains itself; `text` is how it is written where it stands. */
+/** An element for a term with its tooltip; `text` is its form in the sentence. */
 export function term(name, text = name) {
   const button = document.createElement("button");
   button.type = "button";
@@ -27,7 +27,7 @@ export function term(name, text = name) {
   return button;
 }
 
-/** A text whose first words may be a term. */
+/** Format a text whose first words may be a term. */
 export function explained(text) {
   const name = Object.keys(TERMS).find((key) => text.startsWith(key));
   return name ? [term(name), text.slice(name.length)] : [text];

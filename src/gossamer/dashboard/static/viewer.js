@@ -1,4 +1,4 @@
-// A run that can be watched: networks, curves and a player. The playground asks a server for it, a saved page holds it.
+// Plays a run: networks, curves and controls. The playground gets the run from a server; a saved page contains it.
 
 import { Chart } from "./chart.js";
 import { belowLimit, curvesOf, showLegend, together } from "./curves.js";
@@ -10,10 +10,10 @@ import { explainPage } from "./terms.js";
 export const at = (id) => document.getElementById(id);
 
 const TYPED = "input:not([type=range], [type=checkbox], [type=file]), textarea";
-const PRESSED = "button, select, summary, a, [type=file], [type=checkbox]"; // have a use for Space themselves
+const PRESSED = "button, select, summary, a, [type=file], [type=checkbox]"; // elements that handle Space themselves
 
 export class Viewer {
-  /** handlers   what a reader does to agents and links, see `Stage`; without them nothing can be done to them */
+  /** handlers   called when the user acts on agents and links, see `Stage`; without them the view is read-only */
   constructor(handlers = {}) {
     this.scenario = complete({});
     this.dead = new Set(); // agents that stop or join at some time
@@ -34,14 +34,14 @@ export class Viewer {
     explainPage();
   }
 
-  /** Take up the events of a scenario: whoever they concern may be dead. */
+  /** Use the events of a scenario, which determine the agents that may be dead. */
   setScenario(scenario) {
     this.scenario = complete(scenario);
     const gone = this.scenario.events.filter((event) => ["crash", "join"].includes(event.kind));
     this.dead = new Set(gone.map((event) => event.agent));
   }
 
-  /** Begin new results with the frame of a network; the picture stays if it is that of before. */
+  /** Begin new results with the frame of a network; an unchanged network keeps its picture. */
   begin(frame) {
     const same = this.results && sameNetwork(this.results.network, frame);
     this.results = {
@@ -65,7 +65,7 @@ export class Viewer {
     if (!this.speedChosen) at("speed").value = [4, 12, 40, 120, 400].find((each) => each * 15 >= frame.rounds) ?? 400;
   }
 
-  /** Add a frame to the results; whether it is part of them. */
+  /** Add a frame to the results; return whether it is part of them. */
   take(frame) {
     const { results } = this;
     if (frame.type === "network") {
@@ -115,7 +115,7 @@ export class Viewer {
     this.drawCurves();
   }
 
-  /** A click on the curves: what has been played is shown again, what has not is predicted. */
+  /** Handle a click on the curves: rounds already played are shown again, later ones are predicted. */
   pick(round, error) {
     if (!this.chart.grow || round <= this.round) {
       this.goTo(round);
@@ -126,7 +126,7 @@ export class Viewer {
     this.judge();
   }
 
-  /** Say what was predicted and, as soon as the run is there, how far off that was. */
+  /** Show the prediction and, once the run has reached it, how far off it was. */
   judge() {
     const { guess, grow } = this.chart;
     at("prediction").hidden = !grow;
@@ -161,7 +161,7 @@ export class Viewer {
     const tick = (now) => {
       if (!this.playing) return;
       owed += ((now - last) / 1000) * Number(at("speed").value);
-      if (now - last > 1000) owed = 0; // the page slept: go on from here
+      if (now - last > 1000) owed = 0; // the page was suspended: continue from here
       last = now;
       if (owed >= 1) {
         this.goTo(this.round + Math.floor(owed));
@@ -186,7 +186,7 @@ export class Viewer {
     this.remember();
   }
 
-  /** Keep the view for later; a saved page does not. */
+  /** Store the view for later; a saved page does not. */
   remember() {}
 
   listenToPlayer() {
@@ -208,11 +208,11 @@ export class Viewer {
       this.stage.show(this.round);
       this.remember();
     });
-    document.addEventListener("pointerdown", () => (this.tabbed = false)); // a pointer, not Tab, went there
+    document.addEventListener("pointerdown", () => (this.tabbed = false)); // the focus came from a pointer, not from Tab
     document.addEventListener("keydown", (event) => this.press(event));
   }
 
-  /** Space plays, comma and period step, wherever the focus is, but where they are typed or press what Tab went to. */
+  /** Space plays, comma and period step, wherever the focus is, except in text fields and on elements reached by Tab. */
   press(event) {
     if (event.key === "Tab") this.tabbed = true;
     if (event.target.closest(TYPED) || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -234,7 +234,7 @@ function compared({ rounds, error }, guess) {
   return `${value.toPrecision(2)}, ${factor < 1.25 ? "about as predicted" : far}`;
 }
 
-/** Whether two frames hold the same network in the same places, so that the picture can stay. */
+/** Whether two frames hold the same network at the same positions, so that its picture can be kept. */
 function sameNetwork(one, other) {
   const same = (a, b) => a?.length === b?.length && (!a || a.every((value, k) => value === b[k]));
   return ["positions", "links", "means", "starts"].every((name) => same(one.arrays[name], other.arrays[name]));
