@@ -90,7 +90,10 @@ def test_what_is_no_scenario_is_refused_in_words(state, text):
         ({"network": "mobile:2000,radius=1e999"}, "got about 1,999,000"),
         ({"network": "mobile:2000,speed=0.1, radius = .9"}, "got about 1,999,000"),
         ({"network": "mobile:20,radius=1e+"}, "needs a number where '1e.' is"),
-        ({"network": "mobile:5,speed=1e308"}, "speed must be a finite number of at least 0 and at most 1, got 1e.308"),
+        (
+            {"network": "mobile:5,speed=1e308"},
+            "speed must be a finite number of at least 0 and at most 1, got 1e.308",
+        ),
         ({"network": "mobile:2000"}, "got about 251,"),
         (
             {"network": "mobile:280,radius=10", "rounds": 20_000},

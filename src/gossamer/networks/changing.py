@@ -145,7 +145,9 @@ class ChangingNetwork:
         in contact."""
         n = checks.whole_number("n", n, least=2)
         radius = checks.number("radius", radius, above=0)
-        speed = checks.number("speed", speed, least=0, most=1)  # a faster agent would pass many points in a round
+        speed = checks.number(
+            "speed", speed, least=0, most=1
+        )  # a faster agent would pass many points in a round
         return cls._of(Waypoints(n, radius, speed, checks.seed(seed)), f"mobile:{n}")
 
     @classmethod
