@@ -2,12 +2,16 @@
 
 python -m benchmarks.flow_bounds NETWORK [SETS]
 python -m benchmarks.flow_bounds unlinked AGENTS
+python -m benchmarks.flow_bounds faults ROUNDS [SEED]
 
 For every edge, B is the largest potential flow that values in a box of width 1 can cause while all agents are up. With
 k agents dead, the others have other degrees, and so weights, and their flow takes other edges.
 
 `unlinked` is about bounds by cuts, W a b/(a + b) for an edge between a and b agents. An edge of a cycle is unlinked
 while data need its largest flow, which it keeps; then the data turn around, and the edges of the path make up for it.
+
+`faults` lets fleets of 16 agents run for that many rounds with random losses, bursts of loss, kills, restarts from the
+stored state or without it, edges that are unlinked and linked again, and masks, with data that are random or extreme.
 """
 
 from __future__ import annotations
@@ -15,8 +19,11 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from collections import Counter
 
+import networkx as nx
 import numpy as np
+from tests.support.lockstep import RANGE, WIDTH, Lockstep
 
 from gossamer.arrays import Floats, Integers
 from gossamer.networks import Network
@@ -64,8 +71,83 @@ def unlinked(agents: int) -> None:
         print(f"{name} edge: {cut + kept:.2f} W; bound by its cut {cut:.2f} W, N W/4 = {agents / 4:g} W")
 
 
+NETWORKS = [
+    Network.named(name, "metropolis", 0) for name in ("path:16", "cycle:16", "star:16", "geometric:16")
+]
+NETWORKS += [Network.grid(4, 4), Network.of(nx.barbell_graph(8, 0))]
+
+
+def episode(seed: int, found: Counter[str]) -> None:
+    """Run one fleet through random faults, then until it is right; count what happened to the honest agents."""
+    random = np.random.default_rng(seed)
+    network = NETWORKS[random.integers(len(NETWORKS))]
+    ends = network.edges[random.integers(len(network.edges))]
+    means = random.uniform(*RANGE, 16)
+    kind = ("random", "extreme")[random.integers(2)]
+    if kind == "extreme":  # the largest flow of some edge
+        inverse = np.linalg.pinv(network.gossip.toarray(), hermitian=True)
+        means = np.where(inverse[ends[0]] > inverse[ends[1]], *RANGE[::-1])
+    loss, mask = random.choice([0.0, 0.1, 0.3, 0.5]), random.choice([0.0, 0.0, WIDTH / 4])
+    made = Lockstep(network, means, RANGE, loss=loss, death=2.0, seed=seed, mask=mask)
+
+    def run(rounds: int) -> None:
+        for _ in range(rounds // 16):
+            made.run(16)
+            found["rounds"] += 16
+            for desk in made.desks.values():
+                limits = desk.ledger.limits
+                found["looks"] += 1
+                found[f"at the limit, {kind} data, {loss:.0%} lost"] += bool(limits and limits.strained)
+
+    run(160)
+    kept = False  # whether agents keep flows of edges that were unlinked, which must not be lost
+    for _ in range(random.integers(1, 6)):
+        fault = random.choice(["kill", "burst", "unlink"])
+        if fault == "burst":
+            made.loss = 0.95
+            run(int(random.integers(16, 200)))
+            made.loss = loss
+        elif fault == "unlink" and made.unlink(*map(int, random.choice(made.network.edges))):
+            made.means, kept = random.permutation(made.means), True
+        else:
+            gone = [int(i) for i in random.choice(16, random.integers(1, 4), replace=False)]
+            stored = {i: made.desks[i].ledger.remember() for i in gone}
+            made.remove(*gone)
+            run(int(random.integers(16, 400)))
+            for i in gone:
+                made.restart(i, stored[i] if kept or random.random() < 0.7 else None)
+        found[str(fault)] += 1
+        run(int(random.integers(16, 600)))
+    made.loss = 0.0
+    own = np.array([desk.ledger.mean for desk in made.desks.values()])
+    made.means = own[:, 1] / own[:, 0]  # constant means from now on
+    own = own.mean(axis=0)
+    for _ in range(40):
+        run(400)
+        if (wrong := np.abs(made.estimates() - own[1] / own[0]).max()) < 1e-6 * WIDTH:
+            break
+        found["needed 400 rounds more"] += 1
+    found["fleets"] += 1
+    found["wrong"] += wrong >= 1e-6 * WIDTH
+    for desk in made.desks.values():
+        found["quarantined"] += sum(peer.quarantined for peer in desk.conversation.peers.values())
+        found["refused"] += sum(desk.rejected.get(reason, 0) for reason in ("value", "flow", "echo"))
+
+
+def faults(rounds: int, seed: int = 0) -> Counter[str]:
+    found: Counter[str] = Counter()
+    while found["rounds"] < rounds:
+        episode(seed, found)
+        seed += 1
+    return found
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "unlinked":
+    if sys.argv[1] == "faults":
+        print(
+            *(f"{name}: {count}" for name, count in sorted(faults(*map(int, sys.argv[2:])).items())), sep="\n"
+        )
+    elif sys.argv[1] == "unlinked":
         unlinked(int(sys.argv[2]))
     else:
         main(sys.argv[1], *map(int, sys.argv[2:]))

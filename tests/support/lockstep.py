@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 from gossamer.agents.config.settings import AgentSettings, Limits, Neighbor
@@ -104,9 +105,7 @@ class Desk:
         network = fleet.network
         weights = weights_of(network, id)
         size, registers = fleet.layout.size, len(fleet.program.edge)
-        bounds = fleet.bounds
-        if bounds is not None and fleet.soft:
-            bounds = Bounds.of(fleet.layout, fleet.program, network.agents, fleet.masks, loaded(network, id))
+        bounds = fleet.bounds_of(id)
         most = bounds and bounds.rows
         masks = None
         if fleet.masks is not None:
@@ -138,6 +137,12 @@ class Desk:
             single=fleet.single,
         )
         self.forger = Forger(id, size, registers)
+
+    def rewire(self) -> None:
+        """Follow the fleet's network as it is now."""
+        fleet, weights = self.fleet, weights_of(self.fleet.network, self.id)
+        self.ledger.rewire(weights, (), fleet.bounds_of(self.id))
+        self.conversation.rewire(tuple(weights), fleet.bounds and fleet.bounds.rows)
 
     def present(self) -> frozenset[int]:
         return frozenset(self.conversation.peers) & self.fleet.desks.keys()
@@ -208,6 +213,11 @@ class Lockstep:
         self._waiting: list[Desk] = []
         self._round = 0
 
+    def bounds_of(self, agent: int) -> Bounds | None:
+        """The limits of an agent, with the soft ones of its edges."""
+        near = loaded(self.network, agent) if self.soft else ()
+        return Bounds.of(self.layout, self.program, self.network.agents, self.masks, near)
+
     def arrives(self, sender: int, receiver: int) -> bool:
         return not self.loss or self.random.random() >= self.loss
 
@@ -242,6 +252,29 @@ class Lockstep:
         """Start a removed agent again, from what it has stored."""
         self.desks[agent] = Desk(self, agent, restored, serial=10**6 * (self._round + 1))
         self.desks = dict(sorted(self.desks.items()))
+
+    def unlink(self, i: int, j: int) -> bool:
+        """Take an edge out of the roster, and keep its flow; return whether that was possible."""
+        graph = nx.empty_graph(self.network.agents)
+        graph.add_edges_from(self.network.edges.tolist())
+        graph.remove_edge(i, j)
+        if not nx.is_connected(graph):
+            return False
+        ends = [(self.desks[a].ledger, b) for a, b in ((i, j), (j, i))]
+        for ledger, other in ends:
+            ledger.close(other)
+        for _ in range(50):
+            self.run(4)
+            if all(ledger.closings[other].agreed(ledger.durable) for ledger, other in ends):
+                break
+        else:
+            raise AssertionError(f"agents {i} and {j} cannot end their edge")
+        for ledger, other in ends:
+            ledger.park(other, "", "")
+        self.network = Network.of(graph)
+        for desk in self.desks.values():
+            desk.rewire()
+        return True
 
     def estimates(self, without: tuple[int, ...] = ()) -> np.ndarray:
         return np.array([desk.estimate for i, desk in self.desks.items() if i not in without])

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.lockstep import FLOW, GRID, RANGE, REGISTERS, Forger, Lying, adds
+from benchmarks.flow_bounds import faults
+from tests.support.lockstep import FLOW, GRID, RANGE, REGISTERS, WIDTH, Forger, Lying, adds, loaded
 from tests.support.small_fleets import fleet
 from tests.support.waiting import until
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings, Neighbor
-from gossamer.agents.round.bounds import Bounds
-from gossamer.agents.round.ledger_state import LedgerState
+from gossamer.agents.round.bounds import SOFT, Bounds, EdgeLimits, edge_row
+from gossamer.agents.round.ledger_state import RETURNING, LedgerState
 from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.statistics.readings import BadObservation
 from gossamer.agents.transports.memory import Memory
@@ -46,6 +47,77 @@ def test_limits_follow_from_range_and_members() -> None:
     assert Bounds.of(Layout(1, range=(RANGE,)), program, 0) is None
     assert Bounds.of(Layout(1), program, 16) is None
     assert Bounds.of(Layout(1, range=(RANGE,), weighting="samples"), program, 16) is None
+
+
+@pytest.mark.parametrize("name", ["grid:4x4", "cycle:9", "geometric:30", "star:12"])
+def test_the_load_of_an_edge_is_its_largest_flow(name: str) -> None:
+    """Of values in a box, and of masks; the same at both ends."""
+    network = Network.named(name, "metropolis", 0)
+    inverse = np.linalg.pinv(network.gossip.toarray(), hermitian=True)
+    for i, j in network.edges[:: len(network.edges) // 4].tolist():
+        row = -network.gossip[i, j] * (inverse[i] - inverse[j])
+        one, other = network.edges.T
+        for end, far in ((i, j), (j, i)):
+            (near,) = (n for n in loaded(network, end) if n.id == far)
+            assert near.load == pytest.approx(row[row > 0].sum(), rel=1e-6)
+            assert near.detour == pytest.approx(np.abs(row[one] - row[other]).sum(), rel=1e-6)
+
+
+def test_an_edge_whose_bound_takes_too_long_has_none() -> None:
+    one, other = np.arange(99), np.arange(1, 100)
+    assert edge_row(one, other, np.full(99, 0.3), (49, 50, 0.3)) is not None
+    assert edge_row(one, other, np.full(99, 0.3), (49, 50, 0.3), most=2000) is None
+    assert edge_row(one, other, np.full(99, 0.3), (49, 50, 0.3), most=10) is None
+
+
+def limits_of(flow: float) -> EdgeLimits:
+    program = ledger_program(AnytimeSDA(), GRID)
+    bounds = Bounds.of(Layout(1, range=(RANGE,)), program, 16, None, [Neighbor(1, load=0.5), Neighbor(2)])
+    assert bounds is not None
+    return EdgeLimits(bounds, [1, 2, RETURNING], {1: np.full((2, 2), flow)})
+
+
+def test_a_limit_widens_while_a_flow_stays_at_it() -> None:
+    limits = limits_of(0.0)
+    soft, hard = [SOFT * 0.5, SOFT * 0.5 * WIDTH], [8.0, FLOW]
+    np.testing.assert_array_equal(limits.rows, [soft, hard, hard])
+    flows = np.zeros((3, 2, 2))
+    flows[0, 0, 1] = -soft[1]
+    for _ in range(15):
+        limits.look(flows)
+        assert limits.strained == (1,)
+        np.testing.assert_array_equal(limits.rows[0], soft)
+    limits.look(flows)
+    np.testing.assert_array_equal(limits.rows, [[soft[0], 2 * soft[1]], hard, hard])
+    for _ in range(100):
+        limits.look(flows)
+    assert limits.strained == (1,)  # it is beyond the soft limit, but no longer at the limit
+    np.testing.assert_array_equal(limits.rows, [[soft[0], 2 * soft[1]], hard, hard])
+    for _ in range(100):
+        flows[0, 0, 1] = -limits.rows[0, 1]
+        limits.look(flows)
+    np.testing.assert_array_equal(limits.rows, [[soft[0], hard[1]], hard, hard])
+    limits.look(0 * flows)
+    assert not limits.strained
+
+
+def test_a_stored_flow_is_its_own_limit() -> None:
+    np.testing.assert_array_equal(limits_of(3.0).rows[0], [3.0, SOFT * 0.5 * WIDTH])
+    np.testing.assert_array_equal(limits_of(1e9).rows[0], [8.0, FLOW])
+
+
+def test_the_final_flow_of_an_edge_is_clipped_to_its_limit_and_a_share() -> None:
+    limits, flow = limits_of(0.0), np.array([[1e9, 140.0], [-1e9, 1e9]])
+    np.testing.assert_array_equal(limits.clip_last(1, flow), [[2.0, 140.0], [-2.0, SOFT * 0.5 * WIDTH + 60]])
+    np.testing.assert_array_equal(limits.clip_last(2, flow), [[8.0, 140.0], [-8.0, FLOW]])
+
+
+@pytest.mark.slow
+def test_random_faults_exclude_no_honest_agent() -> None:
+    """A small part of the run of docs/security.md."""
+    found = faults(1)
+    assert found["fleets"] > 0
+    assert (found["quarantined"], found["refused"], found["wrong"]) == (0, 0, 0)
 
 
 def test_registers_that_are_no_flows_cannot_be_bounded() -> None:

@@ -238,7 +238,7 @@ def edge_row(
     than `most` visits of edges.
     """
     agents = int(max(one.max(), other.max())) + 1
-    steps = int(min(most // (len(one) + agents), 10 * agents))
+    steps = int(min(most / (len(one) + agents), 10 * agents))
     if not steps:
         return None
     scale = np.bincount(one, weight, agents) + np.bincount(other, weight, agents)
