@@ -277,7 +277,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(view):
     view.page.wait_for_selector("html[data-shown=dark]")  # the switch is remembered
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (900, 1000), (390, 800)])
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (900, 1000), (390, 800)])
 def test_sizes_of_windows(view, width, height):
     view.page.set_viewport_size({"width": width, "height": height})
     view.open(**(SMALL | {"methods": [["anytime-sda", {}], ["dsg", {}]]}))
@@ -289,13 +289,14 @@ def test_sizes_of_windows(view, width, height):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width + 1
     assert view.page.locator("#networks canvas").first.bounding_box()["height"] > 150
+    assert view.page.locator("#chart .uplot").bounding_box()["height"] >= 150  # under a legend of several lines
     assert view.page.locator("#scrub").bounding_box()["width"] > 250
     fork, undo = (view.page.locator(name).bounding_box() for name in ("#fork", "#undo"))
     assert fork["y"] == undo["y"]  # on one line
     # Nothing lies on top of anything else.
     below = [
         view.page.locator(name).last.bounding_box()
-        for name in ("#networks figure", ".under", ".player", "#legend")
+        for name in ("#networks figure", ".under", ".player", "#legend", "#chart", "#notes")
     ]
     for upper, lower in pairwise(below):
         assert upper["y"] + upper["height"] <= lower["y"] + 1
