@@ -301,6 +301,13 @@ def features_of(features: object) -> Any:
         return Transformed(features)
     if callable(features):
         return features
+    if np.ndim(features) != 2:  # type: ignore[arg-type]
+        raise InvalidInput(
+            parameter="features",
+            required='a function, a table of rows for states 0, 1, ..., a text such as "fourier:50", or a transformer '
+            "of scikit-learn",
+            got=checks.brief(features),
+        )
     table = checks.array("features", features, (None, None))
     if not table.size:
         raise InvalidInput(
@@ -362,11 +369,12 @@ def rows_of(features: Features, states: AnyArray, count: int | None = None) -> F
     """Return (M, p) the features of M states; `count` is the p that they had before."""
     try:
         rows = np.asarray(features(states), dtype=float)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
+    except InvalidInput:
+        raise
+    except Exception as error:  # a function of the user's may raise anything
         raise InvalidInput(
-            f"must be a function from states of shape {np.shape(states)} to rows of numbers, but it failed: {error}",
+            f"must be a function from states of shape {np.shape(states)} to rows of numbers, but it failed: "
+            f"{type(error).__name__}: {error}",
             parameter="features",
         ) from error
     if rows.ndim != 2 or len(rows) != len(states) or rows.shape[1] == 0:

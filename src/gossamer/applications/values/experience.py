@@ -105,6 +105,11 @@ class Experience:
                 required="ratios of probabilities, at least 0",
                 got=f"{ratios.min():g}",
             )
+        if not ratios.any():
+            raise InvalidInput(
+                "are 0 in all steps: the policy to evaluate takes none of these actions",
+                parameter="importance",
+            )
         ends, cuts = _flags("terminated", terminated, rows), _flags("truncated", truncated, rows)
         return cls(states, rewards, following, ends, cuts & ~ends, ratios)
 

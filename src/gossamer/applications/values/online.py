@@ -9,7 +9,7 @@ from scipy import stats
 
 from gossamer import checks
 from gossamer.applications.streams import Stream
-from gossamer.applications.values.lstd import FREEDOM, SHORTEST, Sums, solve, standard_errors
+from gossamer.applications.values.lstd import FREEDOM, SHORTEST, Sums, check_varied, solve, standard_errors
 from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput
 from gossamer.features import Succession, too_few
@@ -56,6 +56,7 @@ class OnlineValues:
         self._size = 0
         self._length, self._filled = 1, 0  # of a batch, and steps in the newest
         self._newest = 0
+        self._first, self._varied, self._rewarded = np.empty(0), False, False
         self._decay = np.empty(0)
 
     @property
@@ -103,7 +104,8 @@ class OnlineValues:
         phi, following = (
             self._features(name, s) for name, s in (("state", state), ("next_state", next_state))
         )
-        over, cut = (_per_walker("done", flag, walkers).astype(bool) for flag in (terminated, truncated))
+        flags = ("terminated", terminated), ("truncated", truncated)
+        over, cut = (_per_walker(name, flag, walkers).astype(bool) for name, flag in flags)
         ratios = _per_walker("importance", importance, walkers)
         if ratios.min() < 0:
             raise InvalidInput(parameter="importance", required="at least 0", got=f"{ratios.min():g}")
@@ -111,6 +113,9 @@ class OnlineValues:
             raise InvalidInput("the average reward is for processes that go on forever; use a discount")
         if self._stream is None:
             self._stream = self._start(phi.shape[1])
+            self._first = phi[0]
+        self._varied = self._varied or bool((phi != self._first).any())
+        self._rewarded = self._rewarded or bool(np.isfinite(got).any())
         stream, size, t = self._stream, phi.shape[1], self._stream.rounds
         self._traces[:, :size] = self._decay[:, None] * self._traces[:, :size] + phi
         differences = phi - (problem.discount * ratios * ~over)[:, None] * following
@@ -190,6 +195,12 @@ class OnlineValues:
     def _now(self) -> tuple[Sums, Floats, float]:
         if self._stream is None:
             raise InvalidInput("there are no values before the first step; call observe() first")
+        if not self._rewarded:
+            raise InvalidInput(
+                "there are no values before the first reward: all agents missed theirs in all steps"
+            )
+        if self.rounds > 1 and not self._varied:
+            check_varied(np.repeat(self._first[None], self.rounds, axis=0))
         problem, held, size = self._problem, self._stream.values, self._size
         scale = np.sqrt(self._squares)
         ridge = problem.ridge_for(self.rounds * len(self._traces))
