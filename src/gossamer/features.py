@@ -265,11 +265,8 @@ class Succession:
         for _ in range(10):
             basis, _ = np.linalg.qr(step @ basis)
         values = np.linalg.eigvals(basis.T @ step @ basis)
-        return (
-            np.inf
-            if np.any(np.abs(values) >= 1)
-            else float(max(1.0, ((1 + values) / (1 - values)).real.max()))
-        )
+        values = values / np.maximum(1.0, np.abs(values) * (1 + 1e-9))
+        return float(max(1.0, ((1 + values) / (1 - values)).real.max()))
 
 
 def memory_of(phi: Floats, rewards: Floats) -> float:

@@ -152,6 +152,35 @@ def test_values_are_withheld_until_there_are_enough_transitions_and_neighbors_ag
     assert apart.distance(other) == pytest.approx(0.6, rel=1e-4)
 
 
+def test_standard_errors_wait_for_long_trajectories() -> None:
+    layout = ValueLayout(4, values=FleetValues("table:3", discount=0.5), replicates=2)
+    vector = np.ones(layout.size)
+    vector[1] = 200.0
+    vector[2:11] = (np.eye(3) / 3).ravel()
+    vector[-1] = 1 / 20
+    early = layout.read(vector)
+    assert not early.withheld
+    assert "worth 20 independent ones, fewer than 50" in early.errors_withheld
+    assert np.isnan(early.standard_error).all()
+    assert np.isnan(early.values([0])[1]).all()
+    vector[-1] = 1 / 60
+    assert np.isfinite(layout.read(vector).values([0])[1]).all()
+    vector[2:11] = np.diag([0.5, 0.5, 0.0]).ravel()
+    assert np.isnan(layout.read(vector).values([0, 1, 2])[1]).tolist() == [False, False, True]
+
+
+def test_an_agent_tells_the_share_of_one_independent_transition() -> None:
+    layout = ValueLayout(4, values=FleetValues("table:2", discount=0.0), replicates=2)
+    own, rng, state = [np.zeros(layout.size)], np.random.default_rng(0), 0
+    batcher = batcher_of(layout, own)
+    for t in range(1500):
+        following = state if rng.random() < 0.9 else 1 - state  # eigenvalue 0.8
+        batch = batcher.batch([np.array([state, following, 0.0, 0.0])], own[0], float(t), t)
+        own[0] = own[0] + (batch.observation - own[0]) * batch.weight
+        state = following
+    assert batcher.answers().share == pytest.approx(1.8 / 0.2 / 1500, rel=0.3)
+
+
 def batcher_of(layout: ValueLayout, own: list[np.ndarray]) -> StepBatcher:
     return StepBatcher(layout, lambda: own[0], lambda: (1, ()), b"", 0, gain=None, holds=False)
 

@@ -210,6 +210,40 @@ def test_online_standard_errors():
     assert width == pytest.approx(2 * 2.306, rel=1e-3)  # Student's t with 8 degrees of freedom
 
 
+def test_intervals_are_withheld_while_a_slow_walk_was_hardly_seen():
+    x = np.linspace(0, 1, 20)
+    walk = gs.PolicyEvaluation.from_problem("cycle:6", problems.chain(20, 0.5), 0.95, seed=1)
+    problem = ValueEstimation.from_policy(walk, np.column_stack([x**0, x, x**2]))
+    steps = recorded(problem, 12_000)
+    early, late = (problem.from_trajectories(steps.first(t)) for t in (1000, 12_000))
+    assert "so slowly that these are worth" in early.withheld
+    assert early.notes == [early.withheld]
+    assert np.isnan(early.intervals(range(20))).all()
+    # 2 / (1 - cos(pi / 20)) steps are worth one independent one
+    assert late.rounds / late.parts == pytest.approx(2 / (1 - np.cos(np.pi / 20)), rel=0.25)
+    assert np.isfinite(late.intervals(range(20))).all()
+    online = problem.online(errors=True)
+    for t in range(400):
+        online.observe(steps.states[t], steps.rewards[t], steps.next_states[t])
+    assert "so slowly" in online.withheld
+    assert np.isnan(online.standard_errors(range(20))).all()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_state_that_was_never_seen_has_no_standard_error(shared):
+    rng = np.random.default_rng(0)
+    states, rewards = rng.integers(3, size=(401, 2)), rng.normal(size=(400, 2))
+    own = states[:, 0] if shared else states
+    steps = Experience.of(own[:-1], rewards, own[1:], shared=shared)
+    errors = (
+        ValueEstimation("path:2", np.eye(4), 0.5, shared=shared)
+        .from_trajectories(steps)
+        .standard_errors(range(4))
+    )
+    assert np.isfinite(errors[:, :3]).all()
+    assert np.isnan(errors[:, 3]).all()
+
+
 # -- rivals and faults ----------------------------------------------------------------------------------------------
 
 

@@ -131,7 +131,7 @@ def test_errors_name_the_file(tmp_path):
     refused(
         "a.jsonl", row.replace("[2, 1]", "[2]"), r"a.jsonl: states, next_states and rewards must have one row"
     )
-    refused("a.jsonl", "", "a.jsonl: rewards must be")
+    refused("a.jsonl", "", "a.jsonl holds no steps")
     np.savez(tmp_path / "c.npz", states=[1, 2], rewards=[[1.0]], next_state=[2])
     refused("c.npz", None, "c.npz needs states, rewards, next_states .* but lacks next_states")
     with pytest.raises(gs.InvalidInput, match=r"a name that ends in \.npz"):

@@ -141,62 +141,60 @@ class Averaging:
         return np.asarray(run.estimates)
 
 
-class SharedSteps(Observations):
+class Steps(Observations):
+    """Numbers of each step as streams, of `trials` trials."""
+
+    def __init__(self, trials: int, agents: int, components: int) -> None:
+        self.trials = trials
+        self.mean = np.zeros((agents, components))
+        self.variance = np.ones_like(self.mean)
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Floats | None = None,
+    ) -> Floats:
+        who, some = range(self.agents) if agents is None else agents, slice(rounds.start, rounds.stop)
+        return np.stack([self.numbers(trial, some, who) for trial in trials], axis=-1)
+
+    def numbers(self, trial: int, some: slice, who: range) -> Floats:
+        """(rounds, agents, components)"""
+        raise NotImplementedError
+
+
+class SharedSteps(Steps):
     """z_t r_{j,t} as streams, with components of their own for each batch of steps."""
 
     def __init__(self, trials: Sequence[TraceSteps], rounds: int, batches: int) -> None:
-        self.given, self.trials = list(trials), len(trials)
+        self.given, self.batches = trials, batches
         self.batch = np.empty(rounds, dtype=int)
         for k, some in enumerate(slices(rounds, batches)):
             self.batch[some] = k
-        size = trials[0].traces.shape[1]
-        self.mean = np.zeros((trials[0].rewards.shape[1], batches * size))
-        self.variance = np.ones_like(self.mean)
+        super().__init__(len(trials), trials[0].rewards.shape[1], batches * trials[0].traces.shape[1])
 
-    def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
-    ) -> Floats:
-        who = range(self.agents) if agents is None else agents
-        some = slice(rounds.start, rounds.stop)
-        size = self.given[0].traces.shape[1]
-        out = np.zeros((len(rounds), len(who), self.components // size, size, len(trials)))
-        for b, trial in enumerate(trials):
-            steps = self.given[trial]
-            rewards = steps.rewards[some, who.start : who.stop]
-            out[np.arange(len(rounds)), :, self.batch[some], :, b] = (
-                rewards[:, :, None] * steps.traces[some, None]
-            )
-        return out.reshape(len(rounds), len(who), -1, len(trials))
+    def numbers(self, trial: int, some: slice, who: range) -> Floats:
+        traces, _, rewards = (array[some] for array in self.given[trial])
+        out = np.zeros((len(traces), len(who), self.batches, traces.shape[1]))
+        added = rewards[:, who.start : who.stop, None] * traces[:, None]
+        out[np.arange(len(traces)), :, self.batch[some]] = added
+        return out.reshape(len(traces), len(who), -1)
 
 
-class OwnSteps(Observations):
+class OwnSteps(Steps):
     """z_t d_t' and z_t r_t of each agent's own trajectory as streams."""
 
     def __init__(self, trials: Sequence[Sequence[TraceSteps]]) -> None:
-        self.given, self.trials = trials, len(trials)
+        self.given = trials
         size = trials[0][0].traces.shape[1]
-        self.mean = np.zeros((len(trials[0]), size * size + size))
-        self.variance = np.ones_like(self.mean)
+        super().__init__(len(trials), len(trials[0]), size * size + size)
 
-    def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
-    ) -> Floats:
-        who = range(self.agents) if agents is None else agents
-        some = slice(rounds.start, rounds.stop)
-        out = np.empty((len(rounds), len(who), self.components, len(trials)))
-        for b, trial in enumerate(trials):
-            for i, agent in enumerate(who):
-                traces, differences, rewards = (array[some] for array in self.given[trial][agent])
-                products = traces[:, :, None] * differences[:, None, :]
-                out[:, i, :, b] = np.column_stack([products.reshape(len(rounds), -1), traces * rewards])
-        return out
+    def numbers(self, trial: int, some: slice, who: range) -> Floats:
+        out = []
+        for agent in who:
+            traces, differences, rewards = (array[some] for array in self.given[trial][agent])
+            products = traces[:, :, None] * differences[:, None, :]
+            out.append(np.column_stack([products.reshape(len(traces), -1), traces * rewards]))
+        return np.stack(out, axis=1)

@@ -178,7 +178,14 @@ def _actor(policy: object, space: Space, seed: int, parameter: str = "policy") -
         )
 
     def act(observation: object) -> object:
-        action = policy(observation)
+        try:
+            action = policy(observation)
+        except Exception as error:  # a function of the user's may raise anything
+            raise InvalidInput(
+                f"must be a function from an observation to an action, but it failed for {checks.brief(observation)}: "
+                f"{type(error).__name__}: {error}",
+                parameter=parameter,
+            ) from error
         if not space.contains(action):
             raise InvalidInput(
                 parameter=parameter,

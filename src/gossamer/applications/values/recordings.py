@@ -104,6 +104,8 @@ def _lines(path: Path) -> Columns:
         row = {{"state": "states", "next_state": "next_states"}.get(key, key): row[key] for key in row}
         _check_names(f"{path}, line {number}", row)
         rows.append({**dict(zip(OPTIONAL, (False, False, 1.0), strict=True)), **row})
+    if not rows:
+        raise InvalidInput(f"{path} holds no steps")
     try:
         return {name: np.array([row[name] for row in rows]) for name in (*NEEDED, *OPTIONAL)}
     except ValueError:
