@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gossamer import plotting
 from gossamer.engines.exact import exact
-from gossamer.engines.results import over_limit, spread_out
-from gossamer.errors import InvalidInput
+from gossamer.engines.results import over_limit, spread_out, standard_error
+from gossamer.engines.simulate import simulate
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.faults import Quiet
 from gossamer.methods import Method
 from gossamer.networks import Network
 from gossamer.observations import Masks, Observations
@@ -19,6 +22,12 @@ from gossamer.results import Record, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_ALWAYS = Quiet(1e-300)
+"""Agents that always have news."""
+
+_LENGTHENED = 4
+"""How often a plan gets more rounds because silence adds to its error."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -110,6 +119,58 @@ class Plan(Result):
                 "note": self.note,
             }
         ]
+
+    def quiet(self, fraction: float = 0.1, *, trials: int = 32, seed: int = 0) -> Plan:
+        """Return the plan for agents that are silent while they have no news: fewer messages, more rounds if needed.
+
+        Messages, and what silence adds to the error, are simulated, next to agents that see the same observations and
+        always speak. The error is the upper end, two standard errors above the mean of the trials.
+
+        Parameters
+        ----------
+        fraction : float
+            As for `gs.faults.Quiet`.
+        trials, seed : int
+            As for `gs.simulate`.
+
+        Examples
+        --------
+        >>> plan = gs.plan("complete:6", gs.Gaussian(np.arange(6.0)), 0.001, gs.AnytimeSDA("local-heavy-ball"))
+        >>> quiet = plan.quiet()
+        >>> quiet.total_error <= 0.001, quiet.messages < 0.7 * plan.messages
+        (True, True)
+        """
+        if self.masks is not None:
+            raise Unsupported("agents with masks always speak; plan without masks, or without quiet agents")
+        if self.rounds is None:
+            return self
+        problem, rounds = (self.method, self.network, self.observations), self.rounds
+        for _ in range(_LENGTHENED):
+            speaking, run = (
+                simulate(*problem, rounds, trials, seed, faults=faults)
+                for faults in (_ALWAYS, Quiet(fraction))
+            )
+            known, added = exact(*problem, rounds), run.errors - speaking.errors
+            total = (
+                known.total_error + 2 * known.uncertainty + float(added.mean() + 2 * standard_error(added))
+            )
+            if total <= self.target or not math.isfinite(total):
+                break
+            rounds = math.ceil(rounds * total / self.target)
+        sent = f"quiet: {run.messages / speaking.messages:.0%} of the messages after {known.rounds} rounds"
+        reached = total <= self.target
+        if not reached:
+            sent += f", but the error of {total:.3g} misses the target; plan without quiet agents"
+        return replace(
+            self,
+            rounds=known.rounds if reached else None,
+            total_error=total,
+            centralized_limit=known.centralized_limit,
+            samples=known.samples if reached else math.inf,
+            messages=run.messages if reached else math.inf,
+            bytes=run.bytes if reached else math.inf,
+            note="; ".join(filter(None, (self.note, f"{sent} ({trials} trials)"))),
+        )
 
     def plot(self, ax: Panels | None = None) -> Axes:
         """Plot the error on the way to the target, and the target."""

@@ -321,6 +321,10 @@ def plan(
     ] = None,
     delta: Annotated[float, option("The delta that goes with --epsilon.")] = 1e-6,
     change: Annotated[float, option("The change of a level that --epsilon hides.")] = 1.0,
+    quiet: Annotated[
+        float | None,
+        option("Agents are silent while they have less news than this fraction of a standard error."),
+    ] = None,
     *,
     problem: ProblemOptions,
     output: OutputOptions,
@@ -343,6 +347,8 @@ def plan(
         delta=delta,
         change=change,
     )
+    if quiet is not None:
+        plans = gs.Plans(plan.quiet(quiet, seed=problem.seed) for plan in plans)
     notes = [
         f"{plan.network.name}: {plan.note}" if len(networks) > 1 else plan.note for plan in plans if plan.note
     ]
