@@ -12,6 +12,8 @@
 #   make chromium    install a browser for the tests of the dashboard, if there is none
 #   make mosquitto   install an MQTT broker for the tests of sources and sinks, if there is none
 #   make prometheus  unpack Prometheus for the tests of its files, if there is none
+#   make influxdb    unpack InfluxDB for the tests of its sink, if there is none
+#   make iproute2    install ip and iptables for the tests of sites behind NAT, if they are missing
 #   make clean       delete .venv and everything else that these targets create
 #   make help        show this text
 #
@@ -28,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
 # Without bytecode on disk every process would compile a thousand modules again, which takes seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test quick lint docs bench chaos dist chromium mosquitto prometheus clean help
+.PHONY: setup run test quick lint docs bench chaos dist chromium mosquitto prometheus influxdb iproute2 clean help
 .DEFAULT_GOAL := setup
 
 help:
@@ -78,7 +80,7 @@ docs: setup
 # What fails next to three other tests is repeated once, alone: fleets and browsers share the cores. The first failure stays
 # in the output, as a thing to find out; a failure that repeats is final.
 test:
-	$(MAKE) -j 3 lint docs chromium mosquitto prometheus
+	$(MAKE) -j 3 lint docs chromium mosquitto prometheus influxdb iproute2
 	$(PYTEST) || { echo "repeating what failed, one test at a time"; \
 	  $(PYTEST) -n 0 --last-failed --last-failed-no-failures none; }
 
@@ -104,6 +106,21 @@ prometheus: $(STAMP) | mosquitto
 	  && dpkg-deb --extract prometheus_*.deb .) >/dev/null 2>&1 \
 	  && cp $$folder/usr/bin/prometheus $$folder/usr/bin/promtool $(BIN)/ && rm -r $$folder; } \
 	|| echo "No Prometheus: tests with it will be skipped. On Debian or Ubuntu: apt-get install prometheus"
+
+# In the same way: a server for the sink that writes to InfluxDB.
+influxdb: $(STAMP) | prometheus
+	@command -v influxd >/dev/null || test -x $(BIN)/influxd || { folder=$$(mktemp -d) && (cd $$folder \
+	  && { apt-get -qq download influxdb || { apt-get -qq update && apt-get -qq download influxdb; }; } \
+	  && dpkg-deb --extract influxdb_*.deb .) >/dev/null 2>&1 \
+	  && cp $$folder/usr/bin/influxd $(BIN)/ && rm -r $$folder; } \
+	|| echo "No InfluxDB: the test with it will be skipped. On Debian or Ubuntu: apt-get install influxdb"
+
+# Sites behind NAT are tested in network namespaces, which only root can make.
+iproute2: | influxdb
+	@{ command -v ip && command -v iptables; } >/dev/null || { [ -x /usr/sbin/ip ] && [ -x /usr/sbin/iptables ]; } \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y iproute2 iptables; } >/dev/null 2>&1; } \
+	|| echo "No ip or iptables: tests of sites behind NAT will be skipped. On Debian or Ubuntu: apt-get install iproute2 iptables"
 
 bench: setup
 	$(BIN)/python -m benchmarks

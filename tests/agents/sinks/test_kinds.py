@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
-from tests.support.waiting import PATIENCE
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.config.urls import Place
 from gossamer.agents.sinks.publishing import Publisher
 from gossamer.agents.sources.conformance import check_sink
+
+INFLUXD = shutil.which("influxd") or shutil.which("influxd", path=str(Path(sys.executable).parent))
 
 
 def test_a_file_conforms_and_may_be_moved_away(tmp_path: Path) -> None:
@@ -97,3 +106,75 @@ def test_influx_gets_lines(server: Any, tmp_path: Path) -> None:
         ("/write?db=site&precision=ms", None, {"line": f"gossamer{line}"}),
         ("/api/v2/write?org=us&bucket=site&precision=ms", "Token abc", {"line": f"air{line}"}),
     ]
+
+
+@pytest.fixture
+def influx(tmp_path: Path) -> Iterator[int]:
+    """The port of a real InfluxDB with an empty database, "site"."""
+    if INFLUXD is None:
+        pytest.skip("needs InfluxDB, which is not installed; on Debian: apt-get install influxdb")
+    port, rpc = free_ports(2)
+    folders = "".join(f"{name} = '{tmp_path}/{name}'\n" for name in ("dir", "wal-dir"))
+    (tmp_path / "influx.conf").write_text(
+        f"reporting-disabled = true\nbind-address = '127.0.0.1:{rpc}'\n[meta]\ndir = '{tmp_path}/meta'\n"
+        f"[data]\n{folders}[http]\nbind-address = '127.0.0.1:{port}'\nlog-enabled = false\n"
+        "[monitor]\nstore-enabled = false\n"
+    )
+    process = subprocess.Popen(
+        [INFLUXD, "-config", str(tmp_path / "influx.conf")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(lambda: answered(port), "the server's answer")
+        query(port, "CREATE DATABASE site", post=True)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def answered(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/ping", timeout=PATIENCE).close()
+    except urllib.error.URLError:
+        return False
+    return True
+
+
+def query(port: int, text: str, *, post: bool = False) -> Any:
+    address = f"http://127.0.0.1:{port}/query?{urlencode({'db': 'site', 'q': text})}"
+    with urllib.request.urlopen(address, b"" if post else None, timeout=PATIENCE) as response:
+        return json.load(response)["results"][0]
+
+
+def test_a_real_influx_holds_what_was_published(influx: int) -> None:
+    answer = {
+        "time": "2026-01-02T03:04:05.678+00:00",
+        "name": "pump 1, west",
+        "fleet": "plant=a",
+        "estimate": [21.5, None],
+        "standard_error": 0.25,
+        "settled": True,
+        "state": 'a "bad" one \\ ü',
+    }
+    publisher = Publisher(f"influxdb://127.0.0.1:{influx}/site", Place())
+    publisher.open()
+    publisher.offer(answer, 0.0)
+    publisher.close(PATIENCE)
+    assert not publisher.failing
+    [series] = query(influx, "SELECT * FROM gossamer")["series"]
+    assert dict(zip(series["columns"], series["values"][0], strict=True)) == {
+        "time": "2026-01-02T03:04:05.678Z",
+        "agent": "pump 1, west",
+        "fleet": "plant=a",
+        "estimate_0": 21.5,
+        "standard_error": 0.25,
+        "settled": True,
+        "state": 'a "bad" one \\ ü',
+    }
+    nowhere = Publisher(f"influxdb://127.0.0.1:{influx}/elsewhere", Place())
+    nowhere.open()
+    nowhere.offer(answer, 0.0)
+    nowhere.close(PATIENCE)
+    assert nowhere.failing

@@ -83,7 +83,8 @@ class Publisher:
         before = self.failing
         try:
             action(*arguments)  # type: ignore[operator]
-            self.failing = ""
+            if action != self._sink.close:  # that it closes says nothing about what failed before
+                self.failing = ""
         except Exception as error:  # whatever a sink raises, the agent goes on
             self.failing = f"the sink {self.text} fails: {error or type(error).__name__}"
         if bool(before) != bool(self.failing):
