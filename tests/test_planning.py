@@ -11,6 +11,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.engines.exact import Sweep
+from gossamer.errors import Unsupported
 from gossamer.methods import SDA
 from tests.support.brute_force import CASES, FOUND, brute_force, random_case
 
@@ -298,3 +299,37 @@ def test_plans_with_masks_and_noise_are_the_smallest_number_of_rounds():
         assert plan.records()[0]["noise"] == plan.masks.noise
     with pytest.raises(gs.InvalidInput, match="no estimate that is linear in them does"):
         gs.plan(net, obs, 0.05, noise=0.3)  # 0.3^2 of the error stays for ever
+
+
+def test_a_plan_for_quiet_agents_keeps_its_target_with_fewer_messages() -> None:
+    plan = gs.plan("path:12", gs.Gaussian(np.arange(12.0)), 0.01, gs.AnytimeSDA("local-heavy-ball"))
+    quiet = plan.quiet(0.3, trials=16)
+    assert quiet.rounds is not None
+    assert plan.rounds is not None
+    assert quiet.total_error <= 0.01
+    assert quiet.rounds > plan.rounds  # silence adds to the error
+    every = 22 * quiet.rounds
+    assert quiet.messages < 0.98 * every
+    assert quiet.bytes == 8 * quiet.messages
+    assert (
+        f"{quiet.messages / every:.0%} of the messages after {quiet.rounds} rounds (16 trials)" in quiet.note
+    )
+    run = gs.simulate(
+        plan.method, "path:12", plan.observations, quiet.rounds, 400, seed=1, faults=gs.faults.Quiet(0.3)
+    )
+    assert run.total_error - 3 * run.stderr < 0.01
+    assert plan.quiet(1e-9, trials=2).rounds == plan.rounds
+
+
+def test_where_a_plan_cannot_be_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    masked = gs.plan("path:4", gs.Gaussian(np.arange(4.0)), 0.1, masks=10.0)
+    with pytest.raises(Unsupported, match="agents with masks always speak"):
+        masked.quiet()
+    with pytest.raises(Unsupported, match="cannot be quiet: without a ledger"):
+        gs.plan("complete:4", gs.Gaussian(np.arange(4.0)), 1.0, gs.DSG()).quiet()
+    slow = gs.plan("path:12", gs.Gaussian(np.arange(12.0)), 0.01, gs.AnytimeSDA("local-heavy-ball"))
+    monkeypatch.setattr("gossamer.plans._LENGTHENED", 1)
+    missed = slow.quiet(100.0, trials=4)
+    assert not missed.reached
+    assert missed.messages == np.inf
+    assert "misses the target" in missed.note

@@ -156,6 +156,15 @@ def test_plan_names_the_cheapest(tmp_path):
 
 
 @pytest.mark.slow
+def test_plan_for_quiet_agents():
+    [plan] = json.loads(
+        run("plan", "complete:6", "-e", "0.001", "-m", "anytime-sda", "--quiet", "0.1", "--json")
+    )
+    assert plan["messages"] < 30 * plan["rounds"]
+    assert "quiet: " in plan["note"]
+
+
+@pytest.mark.slow
 def test_network(tmp_path):
     out = run("network", "star:100", "--plot", tmp_path / "n.pdf")
     assert "condition number" in out
