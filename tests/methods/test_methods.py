@@ -459,6 +459,23 @@ def test_accelerated_gossip_is_as_fast_as_its_theorem(name):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["path", "cycle"])
+def test_accelerated_gossip_slows_down_with_the_square_of_the_length(family):
+    slopes = []
+    for agents in (10, 20):
+        net = gs.Network.named(f"{family}:{agents}")
+        obs = gs.Gaussian(np.random.default_rng(2).normal(size=agents), std=0.0)
+        edges, connectivity, resistance = net.exchanges
+        rate = np.sqrt(connectivity / (2 * resistance)) / edges
+        rounds = [int(k / rate) for k in (4, 5, 6, 7, 8)]
+        slopes.append(
+            -np.polyfit(rounds, np.log(gs.exact("accelerated-gossip", net, obs, rounds).bias), 1)[0]
+        )
+        assert rate <= slopes[-1] <= 1.6 * rate
+    assert np.log2(slopes[0] / slopes[1]) == pytest.approx(2, abs=0.1)
+
+
 def test_accelerated_gossip_on_a_complete_graph_is_pairwise_gossip():
     net, obs = gs.Network.complete(8), gs.Gaussian(np.arange(8.0))
     both = [gs.exact(name, net, obs, [5, 50]).total_error for name in ("accelerated-gossip", "pairwise")]

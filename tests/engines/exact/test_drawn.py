@@ -166,7 +166,7 @@ def test_an_average_far_from_zero_costs_no_digits(method, faults):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["pairwise", "broadcast"])
+@pytest.mark.parametrize("method", ["pairwise", "broadcast", "accelerated-gossip"])
 def test_random_gossip_is_as_simulated(method):
     net, obs = Network.grid(3, 4), gs.Gaussian(np.arange(12.0), std=2.0)
     run = gs.simulate(method, net, obs, [30, 200], trials=2000, seed=1)
