@@ -49,7 +49,7 @@ streams = gs.Gaussian(levels, std=4.0)
 
 # The network is not known in advance, so use the local form. DSG runs with the weights of each minute.
 hours = [60, 180, 300, 600, 1500]
-comparison = gs.compare([gs.AnytimeSDA("local"), "dsg"], school, streams, hours, trials=50)
+comparison = gs.compare([gs.AnytimeSDA("local-heavy-ball"), "dsg"], school, streams, hours, trials=50)
 print("\ntotal error, as a multiple of what a center with all samples would reach")
 print(comparison.to_frame().pivot(index="method", columns="rounds", values="over_limit").round(2))
 print(f"\ntypical error of a phone after {hours[-1]} minutes: {np.sqrt(comparison.column('mse')[4]):.2f} dB")

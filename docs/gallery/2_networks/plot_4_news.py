@@ -16,7 +16,9 @@ side, times = 17, (5, 16, 50)
 net = gs.Network.grid(side, side)
 middle = side * (side // 2) + side // 2
 fig, axes = plt.subplots(2, 3, figsize=(6.6, 4.6))
-for row, (name, method) in enumerate({"Anytime SDA": gs.AnytimeSDA("local"), "DSG": gs.DSG()}.items()):
+for row, (name, method) in enumerate(
+    {"Anytime SDA": gs.AnytimeSDA("local-heavy-ball"), "DSG": gs.DSG()}.items()
+):
     for ax, rounds in zip(axes[row], times, strict=True):
         share = gs.weights(method, net, rounds).sum(axis=0)[:, middle].reshape(side, side) * net.agents
         shown = ax.imshow(np.log10(np.maximum(share, 1e-3)), cmap="RdBu_r", vmin=-2, vmax=2)

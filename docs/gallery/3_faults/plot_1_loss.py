@@ -28,7 +28,7 @@ def cost(method, p):
 
 fig, ax = plt.subplots()
 forms = {
-    "Anytime SDA, local": gs.AnytimeSDA("local"),
+    "Anytime SDA, local": gs.AnytimeSDA("local-heavy-ball"),
     "Anytime SDA, Nesterov": gs.AnytimeSDA(),
     "DSG": gs.DSG(),
 }

@@ -16,7 +16,9 @@ mean = np.random.default_rng(1).uniform(0, 4, 30)
 mean[0] = 60.0
 obs = gs.Gaussian(mean, std=1.0)
 faults = gs.faults.Faults(gs.faults.Crash(0, 200), gs.faults.Restart(0, 420))
-run = gs.simulate(gs.AnytimeSDA("local"), net, obs, 650, trials=1, faults=faults, keep="iterates", seed=3)
+run = gs.simulate(
+    gs.AnytimeSDA("local-heavy-ball"), net, obs, 650, trials=1, faults=faults, keep="iterates", seed=3
+)
 estimates = run.iterates["estimate"][0, :, :, 0]
 estimates[200:424, 0] = np.nan
 

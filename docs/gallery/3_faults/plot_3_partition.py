@@ -16,7 +16,9 @@ half = np.arange(72) % 12 < 6
 mean = np.random.default_rng(0).uniform(0, 4, 72) + 5 * half
 obs = gs.Gaussian(mean, std=1.0)
 cut = gs.faults.Partition(np.flatnonzero(half).tolist(), 0, 200)
-run = gs.simulate(gs.AnytimeSDA("local"), net, obs, 450, trials=1, faults=cut, keep="iterates", seed=1)
+run = gs.simulate(
+    gs.AnytimeSDA("local-heavy-ball"), net, obs, 450, trials=1, faults=cut, keep="iterates", seed=1
+)
 estimates = run.iterates["estimate"][0, :, :, 0]
 
 fig, ax = plt.subplots(figsize=(7, 3.8))

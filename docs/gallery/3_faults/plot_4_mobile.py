@@ -14,7 +14,7 @@ import gossamer as gs
 
 net = gs.ChangingNetwork.mobile(60, radius=0.14, speed=0.01, seed=4)
 obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 60), std=1.0)
-run = gs.simulate(gs.AnytimeSDA("local"), net, obs, 400, trials=1, keep="iterates")
+run = gs.simulate(gs.AnytimeSDA("local-heavy-ball"), net, obs, 400, trials=1, keep="iterates")
 estimates = run.iterates["estimate"][0, :, :, 0]
 
 fig, axes = plt.subplots(1, 3, figsize=(8.4, 3.2))

@@ -27,7 +27,7 @@ def cost(net, fault):
     """How far the agents are from a center with the same samples, in units of the center's own error."""
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, net.agents), std=1.0)
     center = gs.simulate("dsg", gs.Network.complete(net.agents), obs, 1000, 30)
-    run = gs.simulate(gs.AnytimeSDA("local"), net, obs, 1000, 30, faults=fault)
+    run = gs.simulate(gs.AnytimeSDA("local-heavy-ball"), net, obs, 1000, 30, faults=fault)
     apart = ((run.estimates - center.estimates) ** 2).sum(axis=(1, 2)).mean()
     return apart / run.centralized_limit
 

@@ -31,7 +31,9 @@ async def main():
         agents = []
         for i in range(8):
             neighbors = tuple(gs.Neighbor(int(j), degree=2) for j in net.neighbors(i))
-            settings = gs.AgentSettings(i, neighbors, method=gs.AnytimeSDA("local"), timeout=1.0, pace=0.005)
+            settings = gs.AgentSettings(
+                i, neighbors, method=gs.AnytimeSDA("local-heavy-ball"), timeout=1.0, pace=0.005
+            )
             transport = wires.transport(i, tuple(n.id for n in neighbors))
             agent = gs.Agent(settings, transport=transport, source=sensor(i))
             agents.append(await stack.enter_async_context(agent))

@@ -29,7 +29,9 @@ async def main():
             neighbors = tuple(
                 gs.Neighbor(int(j), degree=len(net.neighbors(int(j)))) for j in net.neighbors(i)
             )
-            settings = gs.AgentSettings(i, neighbors, method=gs.AnytimeSDA("local"), bins=bins, timeout=1.0)
+            settings = gs.AgentSettings(
+                i, neighbors, method=gs.AnytimeSDA("local-heavy-ball"), bins=bins, timeout=1.0
+            )
             transport = wires.transport(i, tuple(n.id for n in neighbors))
             agent = gs.Agent(settings, transport=transport, source=iter(data[i]))
             agents.append(await stack.enter_async_context(agent))

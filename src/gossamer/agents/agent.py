@@ -69,7 +69,7 @@ class Agent:
     --------
     `Memory` shows two agents that average.
 
-    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local"))
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local-heavy-ball"))
     >>> gs.Agent(settings, transport=gs.agents.Memory().transport(0, (1,))).snapshot.samples
     0
     """

@@ -144,7 +144,7 @@ class NeighborView:
 
     Examples
     --------
-    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local"))
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local-heavy-ball"))
     >>> agent = gs.Agent(settings, transport=gs.agents.Memory().transport(0, (1,)))
     >>> agent.snapshot.neighbors[0].state
     'joining'
@@ -264,7 +264,7 @@ class Snapshot:
 
     Examples
     --------
-    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local"))
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local-heavy-ball"))
     >>> agent = gs.Agent(settings, transport=gs.agents.Memory().transport(0, (1,)))
     >>> now = agent.snapshot
     >>> now.samples, now.estimate

@@ -60,7 +60,7 @@ def learn(
     ] = "contiguous",
     methods: Annotated[
         str, option("Forms of anytime-sda, separated by spaces.", "--methods", "-m")
-    ] = "anytime-sda anytime-sda:acceleration=local",
+    ] = "anytime-sda anytime-sda:acceleration=local-heavy-ball",
     rivals: Rivals = True,
     tune: Annotated[
         bool,

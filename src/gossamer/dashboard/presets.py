@@ -56,7 +56,7 @@ PRESETS: list[dict[str, object]] = [
         "average; DSG, which has none, ends far from it.",
         "scenario": {
             "network": "geometric:80",
-            "methods": [["anytime-sda", {"acceleration": "local"}], ["dsg", {}]],
+            "methods": [["anytime-sda", {"acceleration": "local-heavy-ball"}], ["dsg", {}]],
             "rounds": 1000,
             "events": [{"kind": "loss", "probability": 0.5, "start": 0, "stop": None}],
         },
@@ -67,7 +67,7 @@ PRESETS: list[dict[str, object]] = [
         "still they agree.",
         "scenario": {
             "network": "mobile:40,radius=0.14,speed=0.01",
-            "methods": [["anytime-sda", {"acceleration": "local"}], ["dsg", {}]],
+            "methods": [["anytime-sda", {"acceleration": "local-heavy-ball"}], ["dsg", {}]],
             "rounds": 1000,
         },
     },
@@ -77,7 +77,7 @@ PRESETS: list[dict[str, object]] = [
         "survivors converge to their own average.",
         "scenario": {
             "network": "grid:6x6",
-            "methods": [["anytime-sda", {"acceleration": "local"}]],
+            "methods": [["anytime-sda", {"acceleration": "local-heavy-ball"}]],
             "means": "one",
             "spread": 36.0,
             "rounds": 600,

@@ -35,7 +35,7 @@ def test_the_maxima_over_the_interval_are_not_exceeded_between_the_nodes(rounds)
     assert (found.low, found.high) == (0.02, 2.0)
     fine = np.linspace(0.02, 2, 20_001)
     responses, gains = propagate(
-        tabulate(gs.AnytimeSDA("local"), UnknownFacts(), rounds), fine, np.array([rounds])
+        tabulate(gs.AnytimeSDA("local-heavy-ball"), UnknownFacts(), rounds), fine, np.array([rounds])
     )
     response, gain = (responses[0, :, 0] ** 2).max(), gains.max()
     assert response <= found.response <= response / math.cos(math.pi / 16) ** 2 * (1 + 1e-6)
@@ -44,7 +44,7 @@ def test_the_maxima_over_the_interval_are_not_exceeded_between_the_nodes(rounds)
 
 def test_it_is_close_where_every_mode_is_the_slowest():
     net, obs = gs.Network.star(50), gs.Gaussian(np.linspace(0, 10, 50))
-    error = gs.exact(gs.AnytimeSDA("local"), net, obs, 1000).total_error
+    error = gs.exact(gs.AnytimeSDA("local-heavy-ball"), net, obs, 1000).total_error
     found = gs.certificate(net, 1000)
     assert error <= found.bound(obs).total <= 1.02 * error
     assert found.average * 1000 == pytest.approx(1.0324, abs=1e-4)

@@ -195,7 +195,8 @@ class AgentSettings(StatisticSettings):
 
     Examples
     --------
-    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1), gs.Neighbor(2)), method=gs.AnytimeSDA("local"), timeout=0.5)
+    >>> method = gs.AnytimeSDA("local-heavy-ball")
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1), gs.Neighbor(2)), method=method, timeout=0.5)
     >>> settings.name, settings.timeout, settings.silence
     ('agent0', 0.5, 5)
     """

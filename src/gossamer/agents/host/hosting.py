@@ -359,7 +359,7 @@ def running(fleet: str | Path | AgentSettings, *given: Any, **options: Any) -> I
 
     Examples
     --------
-    >>> settings = gs.AgentSettings(0, (), method=gs.AnytimeSDA("local"))
+    >>> settings = gs.AgentSettings(0, (), method=gs.AnytimeSDA("local-heavy-ball"))
     >>> with gs.agents.running(settings, transport=gs.agents.Memory().transport(0, ())) as agent:
     ...     agent.observe(21.5)
     >>> agent.estimate

@@ -46,7 +46,8 @@ class Memory:
     >>> async def two():
     ...     wires = gs.agents.Memory()
     ...     def agent(me, other):
-    ...         settings = gs.AgentSettings(me, (gs.Neighbor(other, weight=0.5),), method=gs.AnytimeSDA("local"))
+    ...         neighbors, method = (gs.Neighbor(other, weight=0.5),), gs.AnytimeSDA("local-heavy-ball")
+    ...         settings = gs.AgentSettings(me, neighbors, method=method)
     ...         return gs.Agent(settings, transport=wires.transport(me, (other,)))
     ...     async with agent(0, 1) as a, agent(1, 0) as b:
     ...         a.observe(1.0), b.observe(3.0)

@@ -172,7 +172,7 @@ class TlsTransport:
     Examples
     --------
     >>> neighbor = gs.Neighbor(1, endpoint="127.0.0.1:7448")
-    >>> settings = gs.AgentSettings(0, (neighbor,), endpoint="127.0.0.1:7447", method=gs.AnytimeSDA("local"))
+    >>> settings = gs.AgentSettings(0, (neighbor,), endpoint="127.0.0.1:7447", method=gs.AnytimeSDA("local-heavy-ball"))
     >>> gs.agents.TlsTransport(settings).present()
     frozenset()
     """

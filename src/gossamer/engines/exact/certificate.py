@@ -77,7 +77,7 @@ class Certificate:
 def certificate(network: NetworkLike | float, rounds: int, method: Method | str | None = None) -> Certificate:
     r"""Compute a bound on the error of a method that holds for all networks with the same :math:`\lambda_2`.
 
-    The local form of Anytime SDA has no closed form, because its momentum and window change from round to round. But
+    The local heavy ball has no closed form, because its momentum and window change from round to round. But
     after T rounds its response to a mode's mean is a polynomial of degree T in the mode's eigenvalue, and its noise
     gain one of degree 2T. The exact engine evaluates both at Chebyshev nodes of
     :math:`[\lambda_2, \lambda_{\text{bound}}]`, and the largest value found, divided by :math:`\cos(\pi/8)`, bounds
@@ -91,8 +91,8 @@ def certificate(network: NetworkLike | float, rounds: int, method: Method | str 
     rounds : int
         Number of rounds T.
     method : Method or str, optional
-        A method that asks a network for nothing but `lambda_bound`; the local form by default. Given a network, any
-        method that one gossip matrix mixes.
+        A method that asks a network for nothing but `lambda_bound`; the local heavy ball by default. Given a network,
+        any method that one gossip matrix mixes.
 
     Returns
     -------
@@ -108,11 +108,11 @@ def certificate(network: NetworkLike | float, rounds: int, method: Method | str 
     --------
     >>> net, obs = gs.Network.cycle(20), gs.Gaussian(np.arange(20.0))
     >>> bound = gs.certificate(net, 300).bound(obs)
-    >>> bound.applies, bound.total >= gs.exact(gs.AnytimeSDA("local"), net, obs, 300).total_error
+    >>> bound.applies, bound.total >= gs.exact(gs.AnytimeSDA("local-heavy-ball"), net, obs, 300).total_error
     (True, True)
     """
     rounds = checks.rounds(rounds)
-    method = analyzable(AnytimeSDA("local") if method is None else method)
+    method = analyzable(AnytimeSDA("local-heavy-ball") if method is None else method)
     facts: Any
     if isinstance(network, int | float | np.number):
         low, facts = checks.number("lambda_2", network, above=0, most=AVERAGING_BOUND), UnknownFacts()
