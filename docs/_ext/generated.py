@@ -163,7 +163,6 @@ def choices() -> str:
         '`AnytimeSDA("chebyshev")`': gs.AnytimeSDA("chebyshev"),
         "`AnytimeSDA()` (Nesterov)": gs.AnytimeSDA(),
         '`AnytimeSDA("local-heavy-ball")`': gs.AnytimeSDA("local-heavy-ball"),
-        '`AnytimeSDA("local")`': gs.AnytimeSDA("local"),
         "`SDA()` (the paper's)": gs.SDA(),
         "`DSG()`": gs.DSG(),
         "`DMASG()`": gs.DMASG(),
@@ -202,7 +201,7 @@ def under_loss() -> str:
     cases["random matchings"] = (gs.ChangingNetwork.matchings(60), None)
     forms = {
         f'`AnytimeSDA("{name}")`': gs.AnytimeSDA(name)
-        for name in ("heavy-ball", "nesterov", "local-heavy-ball", "local")
+        for name in ("heavy-ball", "nesterov", "local-heavy-ball")
     }
     forms["`DSG()`"] = gs.DSG()
     center = {n: run(gs.DSG(), gs.Network.complete(n)).estimates for n in (60, 100)}
@@ -288,7 +287,7 @@ def write_opening(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.format == "html":
         scenario = Scenario(
             network="grid:10x10",
-            methods=(("anytime-sda", {"acceleration": "local"}),),
+            methods=(("anytime-sda", {"acceleration": "local-heavy-ball"}),),
             rounds=200,
             means="ramp",
             spread=20.0,
