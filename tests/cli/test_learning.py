@@ -16,7 +16,13 @@ def test_streams_show_ours_rivals_and_what_they_sent(tmp_path):
     words = ["learn", "cycle:5", "-f", "poisson", "--dimension", 2, "--rounds", "20,60", "--trials", 4]
     records = json.loads(run(*words, "--json"))
     methods = dict.fromkeys(record["method"] for record in records)
-    assert list(methods) == ["anytime-sda", "anytime-sda, local-heavy-ball", "DSGD, step=1", "DSGT, step=1", "alone"]
+    assert list(methods) == [
+        "anytime-sda",
+        "anytime-sda, local-heavy-ball",
+        "DSGD, step=1",
+        "DSGT, step=1",
+        "alone",
+    ]
     problem = gs.LikelihoodEstimation.random(gs.Network.cycle(5), "poisson", 2)
     expected = problem.simulate("anytime-sda", [20, 60], 4)
     assert [r["total_error"] for r in records[:2]] == pytest.approx(expected.total_error.tolist())
