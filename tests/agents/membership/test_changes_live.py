@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -162,5 +163,41 @@ def test_certificates_are_renewed_over_the_fleets_own_connections(tmp_path: Path
         other = (certificates["b"] / "b.pem").read_bytes()
         assert b"refused a certificate that is not for its key and name" in hosts.ask("a", RENEW + other)
         assert b"was not asked for a signing request" in hosts.ask("a", RENEW + other)
+    finally:
+        hosts.stop()
+
+
+@pytest.mark.slow
+def test_an_agent_from_an_old_copy_of_its_folder_does_not_average_with_a_removed_member(
+    tmp_path: Path,
+) -> None:
+    """The removed member runs from an old copy too, so both ends of their edge still have the roster with it."""
+    hosts = Hosts(tmp_path, Network.cycle(3), {"pump": 1.0, "valve": 2.0, "liar": 9.0})
+
+    def restore(name: str) -> None:
+        shutil.rmtree(tmp_path / name)
+        (tmp_path / f"{name}.old").rename(tmp_path / name)
+        hosts.start(name)
+
+    try:
+        for name in ("pump", "valve", "liar"):
+            hosts.start(name)
+        until(lambda: at(hosts, ["pump", "valve", "liar"], 4.0), "all at 4")
+        for name in ("pump", "liar"):
+            hosts.processes[name].kill()
+            hosts.processes[name].wait()
+            shutil.copytree(tmp_path / name, tmp_path / f"{name}.old")
+        hosts.start("pump")
+        hosts.change(membership.remove(membership.draft(hosts.file), "liar"), "valve")
+        until(lambda: hosts.all_at(2, ["pump", "valve"]), "the liar is removed")
+
+        hosts.processes["pump"].kill()
+        hosts.processes["pump"].wait()
+        for name in ("liar", "pump"):
+            restore(name)
+        assert hosts.processes["liar"].wait(60) == 0  # it learned that it is no member
+        until(lambda: hosts.all_at(2, ["pump"]), "the newer roster, which was not in its folder")
+        until(lambda: at(hosts, ["pump", "valve"], 1.5), "the average of two")
+        assert list(hosts.status("pump")["neighbors"]) == ["valve"]
     finally:
         hosts.stop()
