@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -165,3 +166,11 @@ def test_no_cell_of_an_exported_table_is_a_formula(tmp_path: Path) -> None:
         path,
     )
     assert path.read_text().splitlines() == ["name,loss,note", "'=cmd|' /C calc'!A1,-0.5,-", "'@x,1,a"]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_every_start_of_a_formula_is_quoted_in_cells_and_headers(tmp_path: Path, start: str) -> None:
+    path = tmp_path / "runs.csv"
+    write_csv([{f"{start}1+1": f"{start}2"}], path)
+    with path.open(newline="") as file:
+        assert list(csv.reader(file)) == [[f"'{start}1+1"], [f"'{start}2"]]

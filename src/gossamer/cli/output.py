@@ -149,14 +149,15 @@ def _shown(record: Record, key: str) -> str:
 def write_csv(records: Sequence[Record], path: Path) -> None:
     """Write records as CSV, or say why that failed."""
     with writing(path), path.open("w", newline="") as file:
-        writer = csv_module.DictWriter(file, fieldnames=list(records[0]) if records else [])
-        writer.writeheader()
+        names = list(records[0]) if records else []
+        writer = csv_module.DictWriter(file, fieldnames=names)
+        writer.writerow({name: _cell(name) for name in names})
         writer.writerows({k: _cell(plain(v)) for k, v in record.items()} for record in records)
 
 
 def _cell(value: object) -> object:
     """Return a cell that no spreadsheet interprets as a formula, wherever its text came from."""
-    formula = isinstance(value, str) and len(value) > 1 and value[0] in "=+-@\t\r"
+    formula = isinstance(value, str) and len(value) > 1 and value[0] in "=+-@\t\r\n"
     return f"'{value}" if formula else value
 
 
