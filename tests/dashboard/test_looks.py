@@ -289,7 +289,9 @@ def test_sizes_of_windows(view, width, height):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width + 1
     assert view.page.locator("#networks canvas").first.bounding_box()["height"] > 150
-    assert view.page.locator("#chart .uplot").bounding_box()["height"] >= 150  # under a legend of several lines
+    assert (
+        view.page.locator("#chart .uplot").bounding_box()["height"] >= 150
+    )  # under a legend of several lines
     assert view.page.locator("#scrub").bounding_box()["width"] > 250
     fork, undo = (view.page.locator(name).bounding_box() for name in ("#fork", "#undo"))
     assert fork["y"] == undo["y"]  # on one line

@@ -92,9 +92,7 @@ class Ledger:
         masks: Masking | None = None,
     ) -> None:
         self.program, self.me, self.dimension = program, me, dimension
-        self.masks = masks
-        self.silence = silence
-        self.return_rate = return_rate
+        self.masks, self.silence, self.return_rate = masks, silence, return_rate
         self.edge_registers = len(program.edge)
         self._rounds, self._after_loss = program.rounds, program.after_loss
         self._edges: dict[int, EdgeEnd] = {}  # by neighbor, in ascending order
@@ -170,10 +168,7 @@ class Ledger:
         self._numbers.conclude(self._now)
 
     def _count(self) -> None:
-        degree = 0
-        for edge in self._edges.values():
-            degree += edge.up
-        self.degree = degree
+        self.degree = sum([edge.up for edge in self._edges.values()])
 
     # -- a round ------------------------------------------------------------------------------------------
 
