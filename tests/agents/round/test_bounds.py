@@ -10,7 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.flow_bounds import faults
-from tests.support.lockstep import FLOW, GRID, RANGE, REGISTERS, WIDTH, Forger, Lying, adds, loaded
+from tests.support.lockstep import (
+    FLOW,
+    GRID,
+    RANGE,
+    REGISTERS,
+    WIDTH,
+    Forger,
+    Lockstep,
+    Lying,
+    Told,
+    adds,
+    loaded,
+)
 from tests.support.small_fleets import fleet
 from tests.support.waiting import until
 
@@ -110,6 +122,53 @@ def test_the_final_flow_of_an_edge_is_clipped_to_its_limit_and_a_share() -> None
     limits, flow = limits_of(0.0), np.array([[1e9, 140.0], [-1e9, 1e9]])
     np.testing.assert_array_equal(limits.clip_last(1, flow), [[2.0, 140.0], [-2.0, SOFT * 0.5 * WIDTH + 60]])
     np.testing.assert_array_equal(limits.clip_last(2, flow), [[8.0, 140.0], [-8.0, FLOW]])
+
+
+@pytest.mark.slow
+def test_a_liar_needs_thousands_of_rounds_to_widen_a_limit() -> None:
+    """Its value is far below all others, so flows to it are at their limits, which double after 1024 rounds."""
+    made = Lockstep(GRID, np.linspace(0.0, 10.0, 16), RANGE)
+
+    def pull(told: Told) -> Told:
+        told.shape(REGISTERS)[0, 1] = -1e4
+        return told
+
+    made.desks[5].lie = pull
+    shifts = []
+    for rounds in (600, 1100):
+        made.run(rounds)
+        shifts.append(made.average((5,)) - float(np.mean(made.estimates((5,)))))
+    most = sum(SOFT * n.load * WIDTH for n in loaded(GRID, 5)) / 15
+    np.testing.assert_allclose(shifts, [most, 2 * most], rtol=1e-6)
+    made.remove(5)
+    made.run(500)
+    np.testing.assert_allclose(made.estimates(), made.average((5,)), rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_an_honest_flow_beyond_its_limit_gets_through(loss: float) -> None:
+    """With limits of half their size, flows on a cycle of which an agent has died are beyond them. The average is right
+    to 1e-9 once the limits have widened, one after the other, although the two ends do so at different times."""
+    cycle = Network.cycle(8)
+    means = np.where(np.arange(8) < 4, *RANGE)
+    made = Lockstep(cycle, means, RANGE, loss=loss, seed=2)
+    for i, desk in made.desks.items():
+        limits = desk.ledger.limits
+        limits.rows /= 2.0
+        limits._from /= 2.0
+        limits._looks += 3 * (i % 4)
+    made.remove(7)
+    made.run(700)
+    strained = [desk.ledger.limits.strained for desk in made.desks.values()]
+    assert any(strained)
+    assert np.abs(made.estimates() - made.average((7,))).max() > 1.0
+    made.run(6000)
+    np.testing.assert_allclose(made.estimates(), made.average((7,)), rtol=0, atol=1e-9 * WIDTH)
+    for i, desk in made.desks.items():
+        for j in desk.conversation.peers.keys() - {7}:
+            np.testing.assert_allclose(desk.ledger.flow(j), -made.desks[j].ledger.flow(i), atol=1e-9 * WIDTH)
+        assert not {"value", "flow", "echo", "quarantine"} & set(desk.rejected)
 
 
 @pytest.mark.slow
