@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from gossamer.agents.round.ledger import Ledger
 from gossamer.methods.ledger import ledger_program
 from gossamer.methods.method import Method
@@ -42,3 +44,22 @@ def drive(
         for i, agent in enumerate(agents):
             heard = {int(j): told[int(j), i] for j in network.neighbors(i) if arrives(t, int(j), i)}
             agent.finish(heard)
+
+
+def constant(network: Network, rounds: int) -> np.ndarray:
+    return np.tile(np.arange(float(network.agents))[:, None], (rounds, 1, 1))
+
+
+def edge_masks(agents: list[Ledger], network: Network) -> list[tuple[np.ndarray | None, np.ndarray | None]]:
+    return [(agents[i].masks.kept.get(j), agents[j].masks.kept.get(i)) for i, j in network.edges.tolist()]
+
+
+def agreed(agents: list[Ledger], network: Network) -> bool:
+    return all(
+        mine is not None and theirs is not None and np.array_equal(mine, -theirs)
+        for mine, theirs in edge_masks(agents, network)
+    )
+
+
+def estimates(agents: list[Ledger]) -> np.ndarray:
+    return np.array([float(agent.estimate[0]) for agent in agents])
