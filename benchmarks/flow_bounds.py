@@ -11,7 +11,7 @@ k agents dead, the others have other degrees, and so weights, and their flow tak
 while data need its largest flow, which it keeps; then the data turn around, and the edges of the path make up for it.
 
 `faults` lets fleets of 16 agents run for that many rounds with random losses, bursts of loss, kills, restarts from the
-stored state or without it, edges that are unlinked and linked again, and masks, with data that are random or extreme.
+stored state or without it, edges that are unlinked, and masks, with data that are random or extreme.
 """
 
 from __future__ import annotations

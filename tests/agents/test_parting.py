@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
 from gossamer.agents.rewiring import Rewiring, resumed
+from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.closing import Parked
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.ledger_state import LedgerState
+from gossamer.agents.statistics.layout import Layout
 from gossamer.facts import UnknownFacts
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import ledger_program
@@ -178,3 +181,21 @@ def test_both_ends_keep_the_same_flow_or_none(seed: int, loss: float, events: li
     nothing = np.zeros((2, 1))
     flows = [end.ledger.parked[end.other].flow if end.ledger.parked else nothing for end in world.ends]
     np.testing.assert_array_equal(flows[0], -flows[1])
+
+
+def test_a_reported_flow_must_be_possible() -> None:
+    """A former neighbor may report anything: NaN is not used, and nothing beyond the bounds of honest flows."""
+    bounds = Bounds.of(Layout(1, range=((0.0, 10.0),)), PROGRAM, 3)
+    assert bounds is not None
+    largest = bounds.rows[-1] + bounds.share
+    end = World(np.random.default_rng(0), 0.0).ends[1]
+    end.epoch = 2
+    end.ledger = Ledger(PROGRAM, 1, {2: 0.0}, 2, bounds=bounds)
+    end._begin()
+    for reported, taken in ((np.nan, None), (-1e9, largest), (3.0, -3.0)):
+        end.ledger.parked[0] = Parked(np.zeros((2, 2)), "agent1", "agent0", doubt=True)
+        end.rewiring.settle(0, np.full((2, 2), reported).tobytes())
+        end.rewiring._part()
+        assert end.rewiring.doubts == ([0] if taken is None else [])
+        if taken is not None:
+            np.testing.assert_array_equal(end.ledger.parked[0].flow, np.full((2, 2), taken))

@@ -210,7 +210,8 @@ class Rewiring:
         ledger = self._ledger
         if len(held) == 8 * ledger.edge_registers * ledger.dimension:
             theirs = np.frombuffer(held, "<f8").reshape(ledger.edge_registers, ledger.dimension)
-            self._told[other] = -theirs.astype(float)
+            if np.isfinite(theirs).all():
+                self._told[other] = -theirs.astype(float)
 
     # -- stopping and leaving -------------------------------------------------------------------------------
 

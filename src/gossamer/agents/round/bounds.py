@@ -206,6 +206,10 @@ class EdgeLimits:
         most = np.minimum(self.rows[self._edges.index(neighbor)] + self._share, self._hard)
         return np.clip(flow, -most, most)
 
+    def clip_parked(self, flow: Floats) -> Floats:
+        """Return the flow of a former edge, which may include its mask, clipped to what an honest one can be."""
+        return np.clip(flow, -(self._hard + self._share), self._hard + self._share)
+
 
 def with_loads(settings: AgentSettings, weights: Mapping[int, Mapping[int, float]]) -> AgentSettings:
     """Return settings in which the neighbors have their `load` and `detour`, where a range makes use of them.

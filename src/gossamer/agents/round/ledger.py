@@ -461,7 +461,9 @@ class Ledger:
         self.parked[neighbor] = Parked(flow, mine, theirs, doubt)
 
     def settle(self, neighbor: int, flow: Floats) -> None:
-        """Replace a parked flow that was in doubt; call `rewire` afterwards."""
+        """Replace a parked flow that was in doubt by what the other end reports; call `rewire` afterwards."""
+        if self.limits is not None:
+            flow = self.limits.clip_parked(flow)
         self.parked[neighbor] = replace(self.parked[neighbor], flow=flow, doubt=False)
 
     def share(self) -> Floats:
