@@ -103,7 +103,7 @@ def cartpole(horizons: list[int], runs: int) -> None:
         )
 
 
-def fleets(runs: int, horizons: tuple[int, ...] = (300, 900, 2400), agents: int = 6) -> None:
+def fleets(runs: int, horizons: tuple[int, ...] = (300, 1200, 2400), agents: int = 6) -> None:
     """Intervals of an agent of a fleet, each with a trajectory of its own, averages being exact; states of a table."""
     walk = np.zeros((10, 10))
     for state in range(10):

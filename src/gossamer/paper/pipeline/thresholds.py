@@ -39,7 +39,7 @@ THRESHOLDS = {
     "discount": "the largest exponent is at most 1.5",
     "learning-logistic": "all multiples are at most the limit; a caveat if a 95% interval is not",
     "learning-families": "all multiples are at most the limits; a caveat if a 95% interval is not",
-    "values-center": "all multiples are at most the limit; a caveat if a 95% interval is not",
-    "values-td": "all multiples are at least the limit; a caveat if a 95% interval is not",
+    "values-center": "all multiples are at most the limit, set after a first run; a caveat if a 95% interval is not",
+    "values-td": "all multiples are at least the limit, set after a first run; a caveat if a 95% interval is not",
 }
 """By the name of the claim."""
