@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
         own + (tmp_path / "broker" / "mosquitto.conf").read_text()
     )
     terminals = [start(f"exec {broker}")]
+    sensors = None
     try:
         run(init.replace("cycle:8", f"cycle:8 --port {first}"))
         terminals.append(start(f"exec {up}"))
@@ -43,7 +45,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
         until(
             lambda: len(states()) == 8 and all(s["state"] == "running" for s in states()), "agents that run"
         )
-        terminals.append(start(measure))
+        sensors = start(measure)
 
         def close() -> bool:
             estimates = [s["estimate"] for s in states()]
@@ -58,6 +60,8 @@ def test_the_tutorial(tmp_path: Path) -> None:
         until(lambda: all(s["state"] == "degraded" for s in states()), "agents that miss the broker")
         assert f"the broker 127.0.0.1:{port} is away" in run(status, 1)
     finally:
+        if sensors is not None:  # bash goes on after Ctrl-C if the command in its loop has handled it
+            end(sensors, signal.SIGTERM)
         for terminal in terminals[::-1]:
             if terminal.poll() is None:
                 end(terminal)

@@ -57,7 +57,7 @@ class Terminal:
                 start_new_session=True,
             )
 
-    def end(self, running: subprocess.Popen[bytes]) -> None:
+    def end(self, running: subprocess.Popen[bytes], by: signal.Signals = signal.SIGINT) -> None:
         """Interrupt what was started, as Ctrl-C does, and wait for its end."""
-        os.killpg(running.pid, signal.SIGINT)
+        os.killpg(running.pid, by)
         running.wait(PATIENCE)
