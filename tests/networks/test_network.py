@@ -297,7 +297,7 @@ def test_components_gives_the_parts():
         (lambda: gs.Network.erdos_renyi(50, p=1.5), "0 < p <= 1"),
         (lambda: gs.Network.expander(7, 3), "n \\* degree even"),
         (lambda: parse_network("gird:3x3"), "did you mean 'grid'"),
-        (lambda: parse_network("grid:3"), "grid takes rows x cols, got 1 numbers"),
+        (lambda: parse_network("grid:3"), "grid takes rows x cols, got 1 number in"),
         (lambda: parse_network("path:x"), "whole numbers after the colon"),
         (lambda: parse_network("path"), "needs a size"),
         (lambda: gs.Network.from_edges(3, [(0, 5)]), "agents 0..2"),

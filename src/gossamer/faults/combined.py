@@ -88,7 +88,15 @@ class Faults:
             return faults
         if faults is None or isinstance(faults, Fault):
             return cls() if faults is None else cls(faults)
-        return cls(*checks.listed("faults", faults))
+        given: object = faults  # a string is iterable too
+        if isinstance(given, str) or not isinstance(faults, Iterable):
+            raise InvalidInput(
+                parameter="faults",
+                required="a fault such as gs.faults.Loss(0.3), or a list of faults",
+                got=checks.brief(given),
+                hint="gs.faults.parse reads a fault from text" if isinstance(given, str) else "",
+            )
+        return cls(*faults)
 
     def __init__(self, *items: Fault) -> None:
         if strangers := [item for item in items if not isinstance(item, Fault)]:

@@ -47,8 +47,10 @@ def named_topology(text: str, seed: int = 0) -> Topology:
     places = [name for name in parameters if name != "seed"]
     required = [name for name in places if parameters[name].default is inspect.Parameter.empty]
     if not len(required) <= len(sizes) <= len(places):
-        wanted = " x ".join(places)
-        raise InvalidInput(f"{kind} takes {wanted}, got {len(sizes)} numbers in {text!r}")
+        wanted, count = " x ".join(places), len(sizes)
+        raise InvalidInput(
+            f"{kind} takes {wanted}, got {count} number{'' if count == 1 else 's'} in {text!r}"
+        )
     return NAMES[kind](*sizes, **({"seed": seed} if "seed" in parameters else {}))
 
 

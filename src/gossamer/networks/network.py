@@ -123,7 +123,7 @@ class Network(Drawn):
             raise InvalidInput(
                 parameter="gossip",
                 required="a sparse gossip matrix",
-                got=checks.brief(gossip),
+                got=type(gossip).__name__,
                 hint="gs.Network.of(...) takes a NetworkX graph or a name, gs.Network.from_edges(...) pairs of agents",
             )
         # The one that is not given is computed from the other on first access.

@@ -30,5 +30,6 @@ def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Netw
     if Path(text).exists():
         return Network.read(text, weights)
     raise InvalidInput(
-        f"{text!r} is neither a network by name{nearest(kind, NAMES)} nor a file; examples: {EXAMPLES}"
+        f"{text!r} is neither a network by name{'' if Path(text).suffix else nearest(kind, NAMES)} nor a file; "
+        f"examples: {EXAMPLES}"
     )

@@ -311,7 +311,7 @@ def exact_over_draws(
         if (faults is not None or isinstance(network, ChangingNetwork)) and table.ledger:
             raise Unsupported(
                 f"{method.name} keeps a ledger on every edge where messages are lost or contacts change, whose "
-                "expected error is not computed; simulate it"
+                "expected error is not computed; use gs.simulate, which takes the same arguments and trials"
             )
         ends = distinct[which]
         bias[which], variance[which] = _follow(table, draw, observations, ends)
