@@ -6,24 +6,24 @@ const plus = (a, b, c = 1) => a.map((v, i) => v + c * b[i]);
 const opposite = (a, b) => a.every((v, i) => v === -b[i]);
 export const standingOf = m => (!m.settled ? NEW : m.echo ? COMPARED : DROPPED);
 
+const STORED = ["age", "serial", "samples", "reset", "mean", "smooth", "returning", "kept", "parked"];
+
 export class Ledger {
   constructor(me, weights, n, serial, saved = {}) {
-    Object.assign(this, { me, n, serial, born: serial, durable: 0, age: 0, samples: 0, reset: 0, parked: {} });
-    Object.assign(this, { mean: zeros(n), smooth: zeros(n), returning: zeros(n), kept: zeros(n) });
-    for (const key of ["age", "samples", "reset", "mean", "smooth", "returning", "kept", "parked"]) this[key] = saved[key] ?? this[key];
-    this.edges = new Map();
-    for (const [j, weight] of weights) this.edges.set(j, this.edge(weight, 0, ...(saved.edges?.[j] ?? [])));
+    Object.assign(this, { age: 0, samples: 0, reset: 0, mean: zeros(n), smooth: zeros(n), returning: zeros(n) });
+    Object.assign(this, { kept: zeros(n), parked: {}, ...saved, me, n, serial, born: serial, durable: 0 });
+    const edges = saved.edges ?? {};
+    this.edges = new Map([...weights].map(([j, weight]) => [j, this.edge(weight, 0, ...(edges[j] ?? []))]));
     for (const j of saved.closed ?? []) if (this.edges.has(j)) this.freeze(j, { theirs: true, matched: true });
-    this.count();
   }
   edge(weight, begun, x = zeros(this.n), y = zeros(this.n)) {
-    const facts = { since: this.born, used: 0, heard: this.age - 1, careful: 0, standing: NEW, echoed: false, up: true };
-    return { x, y, weight, begun, ...facts, closing: null };
+    const facts = { used: 0, heard: this.age - 1, careful: 0, standing: NEW, echoed: false, up: true };
+    return { x, y, weight, begun, since: this.born, ...facts, closing: null };
   }
-  count() { this.degree = [...this.edges.values()].filter(edge => edge.up).length; }
+  get degree() { return [...this.edges.values()].filter(edge => edge.up).length; }
   get estimate() {
-    const flows = [...this.edges.values()].map(edge => edge.x), parked = Object.values(this.parked).map(({ flow }) => flow);
-    return [this.returning, this.kept, ...flows, ...parked].reduce((sum, flow) => plus(sum, flow), this.smooth);
+    const flows = [...this.edges.values(), ...Object.values(this.parked)].map(({ x }) => x);
+    return [this.returning, this.kept, ...flows].reduce((sum, flow) => plus(sum, flow), this.smooth);
   }
   begin(mean, count) {
     this.samples += count;
@@ -31,11 +31,12 @@ export class Ledger {
     const t = this.age + 1, a = Math.min(1, Math.max(1 / t, 1 / (2 * Math.sqrt(Math.min(t, 4096)))));
     this.smooth = plus(this.smooth, plus(this.mean, this.smooth, -1), a);
     this.message = this.estimate;
+    this.sent = this.degree;
   }
   tell(j, holding = 0, message = this.message) {
-    const { x, y, standing, used, closing } = this.edges.get(j), echo = standing === DROPPED ? 0 : holding || used;
-    const { serial, degree } = this, settled = standing !== NEW;
-    return { serial, echo, settled, degree, rows: [message, x, y], closing: closing ? this.flags(closing) : 0 };
+    const { x, y, standing, used, closing } = this.edges.get(j), { serial, degree } = this;
+    const echo = standing === DROPPED ? 0 : holding || used, rows = [message, x, y];
+    return { serial, echo, settled: standing !== NEW, degree, rows, closing: closing ? this.flags(closing) : 0 };
   }
   finish(heard) {
     for (const [j, m] of [...heard].sort((a, b) => a[0] - b[0])) {
@@ -51,7 +52,7 @@ export class Ledger {
       if (theirs === DROPPED) this.giveBack(edge);
       else if (alone || theirs > mine || (theirs === mine && j < this.me)) this.adopt(edge, m);
       if (mine !== DROPPED && theirs !== DROPPED && unheard >= 0 && unheard <= SILENCE) {
-        const w = edge.weight || 1 / (1 + Math.max(this.degree, m.degree)), t = this.age - edge.begun;
+        const w = edge.weight || 1 / (1 + Math.max(this.sent, m.degree)), t = this.age - edge.begun;
         const careful = t < FIRST || this.age < edge.careful, [step, limit] = careful ? [0.65, 0.97] : [0.95, 0.96];
         const moved = plus(edge.x, plus(this.message, m.rows[0], -1), -step * w);
         const later = plus(moved, plus(moved, edge.y, -1), Math.min(t / (t + 8), limit));
@@ -62,25 +63,27 @@ export class Ledger {
     }
     for (const edge of this.edges.values()) if (edge.closing?.over) Object.assign(edge, { closing: null, up: true });
     this.returning = this.returning.map(v => RETURN_RATE * v);
-    this.count();
-    this.serial += 1; this.age += 1;
+    this.serial += 1;
+    this.age += 1;
   }
-  adopt(edge, m) { edge.x = m.rows[1].map(v => -v); edge.y = m.rows[2].map(v => -v); }
+  adopt(edge, { rows }) { [, edge.x, edge.y] = rows.map(row => row.map(v => -v)); }
   giveBack(edge) { this.returning = plus(this.returning, edge.x); edge.x = edge.y = zeros(this.n); }
   drop(j) {
-    const edge = this.edges.get(j);
+    const edge = this.edges.get(j), dropped = { standing: DROPPED, echoed: false, up: false, used: 0 };
     if (edge.closing) return;
     this.giveBack(edge);
-    Object.assign(edge, { standing: DROPPED, echoed: false, up: false, used: 0, since: this.serial });
-    this.count();
+    Object.assign(edge, dropped, { since: this.serial });
   }
   // Edges that end.
   freeze(j, facts = {}) {
-    const edge = this.edges.get(j), closing = { own: false, theirs: false, matched: false, confirmed: false, said: false };
-    Object.assign(edge, { y: edge.x, up: false, closing: { ...closing, over: false, since: this.serial, ...facts } });
-    this.count();
+    const edge = this.edges.get(j), closing = { own: false, theirs: false, matched: false, confirmed: false };
+    Object.assign(edge, { y: edge.x, up: false });
+    edge.closing = { ...closing, said: false, over: false, since: this.serial, ...facts };
   }
-  close(j) { if (!this.edges.get(j).closing) this.freeze(j); this.edges.get(j).closing.own = true; }
+  close(j) {
+    if (!this.edges.get(j).closing) this.freeze(j);
+    this.edges.get(j).closing.own = true;
+  }
   flags(closing) {
     const holds = closing.matched && this.durable > closing.since;
     closing.said ||= holds;
@@ -102,33 +105,32 @@ export class Ledger {
   }
   agreed({ own, matched, confirmed, since }) { return own && matched && confirmed && this.durable > since; }
   park(j, names, doubt = false) {
-    this.parked[j] = { flow: this.edges.get(j).x, mine: names.get(this.me), theirs: names.get(j), doubt };
+    this.parked[j] = { x: this.edges.get(j).x, mine: names.get(this.me), theirs: names.get(j), doubt };
   }
   // Another roster: `weights` of the edges from now on, `kept` former members, `names` of all members.
   rewire(weights, kept, names, reset = 0) {
-    const anew = reset > this.reset;
+    const anew = reset > this.reset, { edges, parked } = this;
     if (anew) Object.assign(this, { reset, returning: zeros(this.n), kept: zeros(this.n), parked: {} });
-    for (const [j, edge] of this.edges) {
-      if (anew) this.edges.set(j, { ...this.edge(edge.weight, this.age), since: this.serial });
+    for (const [j, edge] of edges) {
+      if (anew) edges.set(j, { ...this.edge(edge.weight, this.age), since: this.serial });
       else if (!weights.has(j) && kept.has(j)) this.kept = plus(this.kept, edge.x);
-      else if (!weights.has(j) && !(j in this.parked)) this.giveBack(edge);
-      if (!weights.has(j)) this.edges.delete(j);
+      else if (!weights.has(j) && !(j in parked)) this.giveBack(edge);
+      if (!weights.has(j)) edges.delete(j);
     }
-    for (const [id, { flow, mine, theirs }] of Object.entries(this.parked)) {
+    for (const [id, { x, mine, theirs }] of Object.entries(this.parked)) {
       const j = Number(id), stays = mine === names.get(this.me) && theirs === names.get(j);
       if (stays && !weights.has(j) && !kept.has(j)) continue;
-      if (kept.has(j)) this.kept = plus(this.kept, flow);
-      else if (stays && !this.edges.has(j)) this.edges.set(j, this.edge(0, this.age, flow, flow));
+      if (kept.has(j)) this.kept = plus(this.kept, x);
+      else if (stays && !edges.has(j)) edges.set(j, this.edge(0, this.age, x, x));
       delete this.parked[id];
     }
-    const edges = [...weights].map(([j, weight]) => [j, { ...(this.edges.get(j) ?? this.edge(0, this.age)), weight }]);
-    this.edges = new Map(edges.sort((a, b) => a[0] - b[0]));
-    this.count();
+    const all = [...weights].map(([j, weight]) => [j, { ...(edges.get(j) ?? this.edge(0, this.age)), weight }]);
+    this.edges = new Map(all.sort((a, b) => a[0] - b[0]));
   }
   remember() {
-    const { age, serial, samples, reset, mean, smooth, returning, kept, parked } = this, all = [...this.edges];
-    const closed = all.filter(([, { closing }]) => closing?.matched && closing.theirs).map(([j]) => j);
+    const all = [...this.edges], closed = all.filter(([, { closing }]) => closing?.matched && closing.theirs);
     const edges = Object.fromEntries(all.map(([j, { x, y }]) => [j, [x, y]]));
-    return { age, serial, samples, reset, mean, smooth, returning, kept, parked, edges, closed };
+    const stored = Object.fromEntries(STORED.map(key => [key, this[key]]));
+    return { ...stored, edges, closed: closed.map(([j]) => j) };
   }
 }
