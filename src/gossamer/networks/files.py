@@ -111,7 +111,9 @@ def read_graph(path: Path, format: str | None = None, most_agents: int | None = 
     most = sizes.MOST_AGENTS.get() if most_agents is None else most_agents
     try:
         sizes.check_size(path, known or "edge-list", checks.whole_number("most_agents", most, least=2))
-        return _undirected(FORMATS[known].read(path) if known else _edges(path))
+        graph = _undirected(FORMATS[known].read(path) if known else _edges(path))
+        sizes.require_agents(len(graph), most)  # of most formats only the words were counted
+        return graph
     except GossamerError as error:
         raise InvalidNetwork(f"{path} could not be read as a network: {error}") from None
     except Exception as error:  # any failure of a reader is caused by the file

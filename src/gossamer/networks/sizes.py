@@ -48,16 +48,16 @@ def check_size(path: Path, format: str, most: int) -> None:
         return
     if format == "npy":
         shape = np.load(path, mmap_mode="r", allow_pickle=False).shape  # which fails if the file is too short
-        _require_agents(max(shape, default=0), most)
+        require_agents(max(shape, default=0), most)
         return
     words, nodes = _words(path, room)
     if format in ("graphml", "gexf"):
-        _require_agents(nodes, most)
+        require_agents(nodes, most)
     if words > room:
         raise InvalidNetwork(f"it has more than {room:,} words, too many for {most:,} agents{_HINT}")
     if format == "mtx":
         rows, columns, entries, *_ = scipy.io.mminfo(path)
-        _require_agents(max(rows, columns), most)
+        require_agents(max(rows, columns), most)
         if entries > 2 * words:  # a symmetric matrix may leave out a half
             raise InvalidNetwork(f"its header declares {entries:,} entries, but it has {words:,} words")
         _require_links(max(rows, columns), words)
@@ -66,7 +66,7 @@ def check_size(path: Path, format: str, most: int) -> None:
 _HINT = "; allow more with most_agents"
 
 
-def _require_agents(agents: int, most: int) -> None:
+def require_agents(agents: int, most: int) -> None:
     if agents > most:
         raise InvalidNetwork(f"it describes at least {agents:,} agents, and {most:,} are allowed{_HINT}")
 
@@ -90,7 +90,7 @@ def _check_bits(path: Path, format: str, most: int, room: int) -> None:
         raise InvalidNetwork(f"one graph is needed, but the file holds {len(lines)}; keep one line")
     data = lines[0].strip().removeprefix(f">>{format}<<".encode()).removeprefix(b":")
     agents = _declared(data)
-    _require_agents(agents, most)
+    require_agents(agents, most)
     values = np.frombuffer(data, dtype=np.uint8) - 63
     if format == "graph6":
         links = int(np.unpackbits(values).sum())
