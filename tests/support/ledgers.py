@@ -32,18 +32,18 @@ def drive(
     observations: Any,
     arrives: Arrives = lambda t, i, j: True,
     first: int = 0,
+    skips: Callable[[int, int], bool] = lambda t, i: False,
 ) -> None:
-    """observations: (rounds, agents, n); one synchronous round after the other."""
+    """observations: (rounds, agents, n); one synchronous round after the other, which agents may skip."""
     for t, seen in enumerate(observations, start=first):
-        for agent, y in zip(agents, seen, strict=True):
-            agent.begin(y)
-        told = {
-            (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbors(i)
-        }
+        active = [i for i in range(network.agents) if not skips(t, i)]
+        for i in active:
+            agents[i].begin(seen[i])
+        told = {(i, int(j)): agents[i].tell(int(j)) for i in active for j in network.neighbors(i)}
         # An agent may share its arrays with its message, so the messages are copied as a network would.
-        for i, agent in enumerate(agents):
-            heard = {int(j): told[int(j), i] for j in network.neighbors(i) if arrives(t, int(j), i)}
-            agent.finish(heard)
+        for i in active:
+            near = [int(j) for j in network.neighbors(i) if (int(j), i) in told and arrives(t, int(j), i)]
+            agents[i].finish({j: told[j, i] for j in near})
 
 
 def constant(network: Network, rounds: int) -> np.ndarray:

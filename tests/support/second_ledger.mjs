@@ -45,7 +45,8 @@ export class Ledger {
       const bothNew = edge.standing === NEW && theirs === NEW && this.serial - edge.since > SILENCE;
       const begins = edge.standing === DROPPED || theirs === DROPPED || bothNew;
       if (begins) edge.begun = this.age;
-      if (begins || unheard > 1 || edge.heard < this.age - 1) edge.careful = this.age + QUIET;
+      const missed = edge.used > 0 && edge.used < m.serial - 1;
+      if (begins || missed || unheard > 1 || edge.heard < this.age - 1) edge.careful = this.age + QUIET;
       if (m.echo >= edge.since) edge.echoed = true;
       if (m.echo >= edge.since && edge.standing === DROPPED) edge.standing = COMPARED;
       const mine = edge.standing, alone = mine !== DROPPED && !edge.echoed && unheard > SILENCE;

@@ -22,8 +22,10 @@ averages) stay with the agent. Without faults this is the method itself. With fa
   agents all speak in one round of every `SILENCE`, so that their edges keep moving.
 - Accelerations that move slow modes furthest diverge if messages are lost. An edge that has missed a message takes the
   step of the method's `after_loss` in this and the next `QUIET` rounds. An end knows of a miss if it heard nothing in
-  the round before, or if the other end's echo is older than that. An edge that begins again has missed some. If the
-  ends differ for a round, the one that is right decides, as always. On changing networks all edges take this step.
+  the round before, if the other end's echo is older than that, or if the other end has sent messages in between that it
+  did not use: an agent that was delayed skips rounds, and notices nothing else. (Without the last rule, fleets on busy
+  machines diverged.) An edge that begins again has missed some. If the ends differ for a round, the one that is right
+  decides, as always. On changing networks all edges take this step.
 - A neighbor declared dead: its edge is dropped, and its flow returns slowly. The flow leaves the edge for a register of
   the agent, which is multiplied by `RETURN_RATE` at the end of every round. If it returned at once, the
   other estimates would oscillate; with lost messages an oscillation leaves circulating flows, which do not show in the

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.ledgers import drive, ledgers
+from tests.support.ledgers import constant, drive, ledgers
 from tests.support.node_form import NodeForm
 from tests.support.small_fleets import weights_of
 
@@ -323,3 +323,19 @@ def test_a_neighbor_that_left_while_the_agent_was_down() -> None:
             agent.begin(np.zeros(1), 0.0)
             agent.finish({})
     assert float((gone.estimate - kept.estimate)[0]) == pytest.approx(-float(agents[0].flow(3)[0, 0]))
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda n: n.name)
+@pytest.mark.parametrize(("rate", "one"), [(0.002, False), (0.01, True), (0.1, True)])
+def test_agents_that_skip_rounds_take_the_safe_step(network: Network, rate: float, one: bool) -> None:
+    """An agent that is delayed jumps to the round of its neighbors, and uses none of the messages in between."""
+    random, rounds = np.random.default_rng(3), 2000
+    skipped = np.zeros((rounds + 4, network.agents), dtype=bool)
+    for t, i in np.argwhere(random.random((rounds, network.agents)) < rate):
+        skipped[t : t + random.integers(1, 5), i] = i == 0 or not one
+    agents = ledgers(network, AnytimeSDA("local-heavy-ball"), 1000)
+    worst = []
+    for t in range(0, rounds, 100):
+        drive(agents, network, constant(network, 100), first=t, skips=lambda t, i: bool(skipped[t, i]))
+        worst.append(np.abs(estimates(agents) - np.mean(np.arange(network.agents))).max())
+    assert max(worst[5:]) < 0.01  # beyond 1e20 without it

@@ -42,6 +42,8 @@ cdef class Ledger:
         alone=bint,
         begins=bint,
         dropped=bint,
+        late=bint,
+        missed=bint,
         moves=bint,
         degree=cython.longlong,
         unheard=cython.longlong,

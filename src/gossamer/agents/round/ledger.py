@@ -211,16 +211,16 @@ class Ledger:
                 continue
             mine, theirs = edge.standing, standing_of(message)
             unheard = self.serial - (message.echo or edge.since)
-            begins = mine == DROPPED or theirs == DROPPED
-            if mine == NEW and theirs == NEW and self.serial - edge.since > self.silence:
-                begins = True
+            late = mine == NEW and theirs == NEW and self.serial - edge.since > self.silence
+            begins = late or mine == DROPPED or theirs == DROPPED
             if message.echo >= edge.since:
                 edge.echoed = True
                 if mine == DROPPED:
                     mine = COMPARED
             if begins:
                 edge.begun = self.age
-            if begins or unheard > 1 or edge.heard < self.age - 1:
+            missed = 0 < edge.used < message.serial - 1  # perhaps in rounds that this agent skipped
+            if begins or missed or unheard > 1 or edge.heard < self.age - 1:
                 edge.calm = self.age + QUIET
             edge.heard = self.age
             dropped = mine == DROPPED or theirs == DROPPED
