@@ -5,7 +5,7 @@ NumPy alone, because agents that learn values compute them as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -298,7 +298,7 @@ def features_of(features: object) -> Any:
         return Transformed(features)
     if callable(features):
         return features
-    if np.ndim(features) != 2:  # type: ignore[arg-type]
+    if not (isinstance(features, Sequence) or hasattr(features, "__array__")):
         raise InvalidInput(
             parameter="features",
             required='a function, a table of rows for states 0, 1, ..., a text such as "fourier:50", or a transformer '

@@ -141,7 +141,7 @@ class Averaging:
         return np.asarray(run.estimates)
 
 
-class Steps(Observations):
+class StepStreams(Observations):
     """Numbers of each step as streams, of `trials` trials."""
 
     def __init__(self, trials: int, agents: int, components: int) -> None:
@@ -165,7 +165,7 @@ class Steps(Observations):
         raise NotImplementedError
 
 
-class SharedSteps(Steps):
+class SharedSteps(StepStreams):
     """z_t r_{j,t} as streams, with components of their own for each batch of steps."""
 
     def __init__(self, trials: Sequence[TraceSteps], rounds: int, batches: int) -> None:
@@ -183,7 +183,7 @@ class SharedSteps(Steps):
         return out.reshape(len(traces), len(who), -1)
 
 
-class OwnSteps(Steps):
+class OwnSteps(StepStreams):
     """z_t d_t' and z_t r_t of each agent's own trajectory as streams."""
 
     def __init__(self, trials: Sequence[Sequence[TraceSteps]]) -> None:
