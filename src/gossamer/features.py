@@ -278,7 +278,7 @@ def memory_of(phi: Floats, rewards: Floats) -> float:
 
 
 def too_few(parts: float) -> str:
-    """Return why a trajectory that is worth so many independent parts has no standard errors, or an empty text."""
+    """Return why a trajectory that is worth this many independent steps has no standard errors, or an empty text."""
     if parts >= PARTS:
         return ""
     return (

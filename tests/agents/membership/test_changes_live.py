@@ -195,7 +195,7 @@ def test_an_agent_from_an_old_copy_of_its_folder_does_not_average_with_a_removed
         hosts.processes["pump"].wait()
         for name in ("liar", "pump"):
             restore(name)
-        assert hosts.processes["liar"].wait(60) == 0  # it learned that it is no member
+        assert hosts.processes["liar"].wait(60) == 0  # it learned that it is no longer a member
         until(lambda: hosts.all_at(2, ["pump"]), "the newer roster, which was not in its folder")
         until(lambda: at(hosts, ["pump", "valve"], 1.5), "the average of two")
         assert list(hosts.status("pump")["neighbors"]) == ["valve"]

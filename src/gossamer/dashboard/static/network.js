@@ -8,7 +8,7 @@ const MARGIN = 26;
 const REACH = 12; // pixels within which a pointer hits
 const WIDEST = 1.8; // largest ratio of the two sides of a network
 const CROSSES = 24; // largest number of cut links that are marked with a cross
-export const RING = 0.6; // the width of a ring, beside the radius inside it
+export const RING = 0.6; // the width of a ring, relative to the radius inside it
 export const HOLLOW = 0.5; // relative size of an agent without an answer
 
 export class NetworkCanvas {
