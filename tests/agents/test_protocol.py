@@ -247,5 +247,6 @@ def test_a_message_written_from_the_page_has_the_same_bytes():
     for m in KNOWN["messages"]:
         fields = [m["sender"], m["round"], m["serial"], m["echo"], m["settled"], m["degree"], 0]
         closing = [m["closing"]] if "closing" in m else []
-        body = msgspec.msgpack.encode([*fields, struct.pack("<3d", *m["rows"]), b"", *closing])
+        rows = struct.pack("<3f" if "precision" in m else "<3d", *m["rows"])
+        body = msgspec.msgpack.encode([*fields, rows, b"", *closing])
         assert (b"Gs\x02" + known + body).hex() == m["bytes"]

@@ -134,6 +134,7 @@ class Desk:
             limits=fleet.limits,
             most=most,
             masks=None if fleet.masks is None else LARGEST_MASK * fleet.masks,
+            single=fleet.single,
         )
         self.forger = Forger(id, size, registers)
 
@@ -154,6 +155,7 @@ class Desk:
         deliver: Deliver,
     ) -> None:
         for receiver, payload in outgoing.items():
+            self.fleet.bytes += len(payload)
             sent = self.forger.forge(self.lie, receiver, payload) if self.lie else payload
             if sent is not None and receiver in self.fleet.desks and self.fleet.arrives(self.id, receiver):
                 self.fleet.desks[receiver].inbox.append((self.id, sent))
@@ -194,9 +196,10 @@ class Lockstep:
         return_rate: float = 0.5,  # faster than agents do it, for tests that wait until a flow has returned
         layout: Layout | None = None,  # instead of the mean; then `means` are rows of this layout
         mask: float = 0.0,  # standard deviation of masks
+        single: Callable[[np.ndarray], float] | None = None,  # as for a conversation
         soft: bool = True,  # whether flows have soft limits
     ) -> None:
-        self.soft = soft
+        self.single, self.bytes, self.soft = single, 0, soft
         self.return_rate = return_rate
         self.network, self.means, self.death = network, np.asarray(means, dtype=float), death
         self.program = _program(method or AnytimeSDA(), network)

@@ -68,12 +68,23 @@ def messages() -> list[dict[str, Any]]:
             "rows": [2.5, 0.125, 0.125],
             "closing": 7,
         },
+        {
+            "round": 9,
+            "serial": 1009,
+            "echo": 5008,
+            "settled": True,
+            "degree": 2,
+            "rows": [2.5, 0.125, -0.25],
+            "precision": "single",
+        },
     )
     found = []
     for each in fields:
         content = each["serial"], each["echo"], each["settled"], rows(*each["rows"]), each["degree"]
         out = Outgoing(*content, each.get("closing", 0))
-        found.append({"sender": 1, **each, "bytes": codec().encode(each["round"], out).hex()})
+        writer = codec()
+        writer.single = 1e38 * ("precision" in each)
+        found.append({"sender": 1, **each, "bytes": writer.encode(each["round"], out).hex()})
     return found
 
 

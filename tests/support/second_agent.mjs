@@ -41,7 +41,9 @@ function unpack(data) {
   return fields;
 }
 const floats = rows => Buffer.from(Float64Array.from(rows.flat()).buffer);
-const numbers = data => Array.from({ length: data.length / 8 }, (_, i) => data.readDoubleLE(8 * i));
+const numberAt = { 4: (data, i) => data.readFloatLE(4 * i), 8: (data, i) => data.readDoubleLE(8 * i) };
+const numbers = (data, size = 8) =>
+  Array.from({ length: data.length / size }, (_, i) => numberAt[size](data, i));
 // The message, or null if it is not valid; one of a round too far ahead has no rows.
 export function decode(header, payload, sender, round, n) {
   if (payload.length > 96 + 24 * n || !payload.subarray(0, header.length).equals(header)) return null;
@@ -52,7 +54,8 @@ export function decode(header, payload, sender, round, n) {
   if (wholes.some(v => typeof v !== "number") || typeof settled !== "boolean" || closing > 7) return null;
   if (extremes?.length !== 0 || from !== sender) return null;
   if (at > round + AHEAD || wholes.some(v => v > 2 ** 62)) return { round: at, rows: null };
-  const all = bytes.length === 24 * n ? numbers(bytes) : [NaN], rows = [0, n, 2 * n].map(k => all.slice(k, k + n));
+  const size = bytes.length / (3 * n), all = size in numberAt ? numbers(bytes, size) : [NaN];
+  const rows = [0, n, 2 * n].map(k => all.slice(k, k + n));
   if (!(all.reduce((sum, v) => sum + v * v, 0) <= 1e200)) return null;
   return { round: at, serial, echo, settled, degree, epoch, rows, closing };
 }

@@ -18,7 +18,7 @@ from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.masking import LARGEST_MASK, Masking, draw_normals, scales_of, spread_of
-from gossamer.agents.round.quiet import SilenceRule
+from gossamer.agents.round.quiet import SilenceRule, single_rule
 from gossamer.agents.round.round_trip import timeout_of
 from gossamer.agents.round.row_batching import Clock, RowBatcher, batcher_of
 from gossamer.agents.round.step_batching import StepBatcher
@@ -242,6 +242,7 @@ def _conversation_of(
         most=None if bounds is None else bounds.rows,
         masks=None if ledger.masks is None else LARGEST_MASK * ledger.masks.scales,
         quiet=SilenceRule.of(settings, layout),
+        single=single_rule(settings, layout),
         clock=clock,
     )
     conversation.follow(settings.epoch, settings.roster, settings.reset)

@@ -141,7 +141,7 @@ def test_what_fleets_agree_on_and_what_is_fixed() -> None:
     ) == AGREED
     assert set(FIXED) == {
         *("id", "fleet", "endpoint", "reachable", "broker", "listen", "store", "silence", "quiet", "facts"),
-        "least_neighbors",
+        *("least_neighbors", "precision"),
         *AGREED,
     }
     assert MEMBER_FIXED == ("source", "sinks", "end", "metrics")

@@ -1,4 +1,4 @@
-"""Agents without news are silent, agree nevertheless, and stay alive."""
+"""Agents without news are silent, agree nevertheless, and stay alive; agents may round what they say."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import asyncio
 
 import numpy as np
 import pytest
+from tests.support.lockstep import Lockstep
 from tests.support.memory_fleet import in_memory, leave, member
 from tests.support.virtual_time import VirtualTime, rounds
 
-from gossamer.agents.round.quiet import SilenceRule
+from gossamer.agents.round.quiet import SilenceRule, largest_single
 from gossamer.agents.statistics.layout import Layout
 from gossamer.errors import InvalidInput
+from gossamer.networks import Network
 
 ROUNDS = 400
 
@@ -63,14 +65,43 @@ def test_a_quiet_fleet_agrees_with_fewer_messages() -> None:
     assert sent < 0.5 * 6 * ROUNDS  # of which the readings, in the first 40 rounds, need most
 
 
+@pytest.mark.parametrize("asked", [{"quiet": True}, {"precision": "single"}])
 @pytest.mark.parametrize(
     "changes", [{"replicates": 0}, {"replicates": 8, "mask": (1.0,), "least_neighbors": 1}]
 )
-def test_where_an_agent_cannot_be_quiet(changes: dict[str, object]) -> None:
+def test_where_an_agent_can_neither_be_quiet_nor_round(
+    asked: dict[str, object], changes: dict[str, object]
+) -> None:
     with pytest.raises(
-        InvalidInput, match=r"quiet is for averages with a standard error.* replicates above 0"
+        InvalidInput, match=rf"{next(iter(asked))} is for averages with a standard error.* replicates above 0"
     ):
-        in_memory([member(0, (1,), quiet=True, **changes)])
+        in_memory([member(0, (1,), **asked, **changes)])
+
+
+def test_a_variance_is_not_rounded() -> None:
+    with pytest.raises(InvalidInput, match="precision cannot be combined with variance"):
+        in_memory([member(0, (1,), precision="single", replicates=8, variance=True)])
+
+
+def test_rounding_is_small_against_the_standard_error() -> None:
+    layout = Layout(1, replicates=2)
+    largest = largest_single(layout, rows(20.0, 0.3)[:4])
+    assert 2.0**-24 * largest == pytest.approx(0.01 * 0.5 * 0.3)
+    assert largest_single(layout, rows(20.0, 0.0)[:4]) == 0.0  # not known yet
+    assert largest_single(layout, np.zeros(4)) == 0.0  # nothing was observed
+
+
+def test_edges_that_end_have_the_same_flow_although_messages_are_rounded() -> None:
+    means = np.random.default_rng(3).uniform(0.0, 10.0, 4)
+    fleet = Lockstep(Network.path(4), means, loss=0.2, single=lambda vector: 1e30)
+    fleet.run(150)
+    assert 1e-9 < np.abs(fleet.estimates() - means.mean()).max() < 1e-5
+    one, other = fleet.desks[1].ledger, fleet.desks[2].ledger
+    assert one.flow(2).astype("f4").astype(float) != pytest.approx(one.flow(2), rel=1e-12, abs=0)
+    one.close(2)
+    fleet.run(20)
+    assert one.closings[2].matched
+    assert np.array_equal(one.flow(2), -other.flow(1))
 
 
 def test_neighbors_are_not_dead_between_two_messages() -> None:

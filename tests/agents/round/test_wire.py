@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.agents.config.settings import LARGEST, Limits
+from gossamer.agents.round.closing import ENDS
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing, Received
@@ -184,3 +185,38 @@ def test_stale_late_and_future_rounds() -> None:
     send(far + 500, 13)  # Lamport: the agent jumps
     rounds.step(np.zeros(N))
     assert (rounds.peers[1].used, rounds.round) == (2, far + 501)
+
+
+def single(codec: Codec, norm: float = 1e30) -> Codec:
+    codec.single = norm
+    return codec
+
+
+def test_single_precision_halves_the_rows_unless_both_ends_must_hold_the_same() -> None:
+    sender = single(Codec(1, frozenset({0}), N, EDGES, Limits()))
+    numbers = np.random.default_rng(0).normal(size=9)
+    rounded, exact = numbers.astype("f4").astype(float), numbers.tobytes()
+    short = sender.encode(5, Outgoing(9, 4, True, exact))
+    assert len(SENDER.encode(5, Outgoing(9, 4, True, exact))) - len(short) == 36
+    message = HEARER.decode(1, short, 5)
+    assert isinstance(message, Received)
+    assert np.array_equal(np.frombuffer(message.rows), rounded)
+    final = HEARER.decode(1, sender.encode(5, Outgoing(9, 4, True, exact, closing=ENDS)), 5)
+    assert isinstance(final, Received)
+    assert final.rows == exact
+    large = HEARER.decode(
+        1, single(sender, 0.9 * np.sqrt(numbers @ numbers)).encode(5, Outgoing(9, 4, True, exact)), 5
+    )
+    assert isinstance(large, Received)
+    assert large.rows == exact
+
+
+def test_a_number_at_its_bound_may_be_rounded_up() -> None:
+    hearer, sender = (Codec(i, frozenset({1 - i}), N, EDGES, Limits()) for i in (0, 1))
+    most = np.full((1 + EDGES, N), 0.1)  # which is larger as float32
+    hearer.limit(most)
+    told = single(sender).encode(5, Outgoing(9, 4, True, most.tobytes()))
+    assert isinstance(hearer.decode(1, told, 5), Received)
+    assert (
+        hearer.decode(1, sender.encode(5, Outgoing(9, 4, True, (1.001 * most).tobytes())), 5) is Reason.VALUE
+    )

@@ -17,6 +17,12 @@ else:
 NOWHERE = "unreachable.invalid"
 """The host in the certificate of an agent without an endpoint."""
 
+LEVELS = ("debug", "info", "warning", "error")
+"""Log levels, from the least to the most serious."""
+
+ENDS = ("fail", "restart", "stop")
+"""What to do if a command that is a source ends without an error; the first is the default."""
+
 
 class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One agent as the others see it."""
@@ -57,6 +63,50 @@ class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     def certified_host(self) -> str:
         """The host for which its certificate is issued."""
         return self.host or NOWHERE
+
+
+class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent as in fleet.toml: what the others know about it, and what only its own machine uses."""
+
+    listen: Annotated[
+        str,
+        Declaration(
+            'host:port on which it listens, such as "0.0.0.0:7447", if it is not its endpoint (containers, NAT).',
+            check=check_endpoint,
+            live=False,
+        ),
+    ] = ""
+    source: Annotated[
+        str,
+        Declaration(
+            'Source of its observations: "-" for standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", '
+            '"sim:MEAN,STD,SEED" for a simulated sensor, or a URL (`gossamer sources` lists all kinds).',
+            live=False,
+        ),
+    ] = "-"
+    sinks: Annotated[
+        tuple[str, ...],
+        Declaration(
+            "URLs where it publishes its answers (`gossamer sources` lists all kinds); {name} and {fleet} stand for "
+            "its name and that of the fleet.",
+            live=False,
+        ),
+    ] = ()
+    end: Annotated[
+        str,
+        Declaration(
+            'What to do if a command (cmd:) ends without an error: "fail" (the default), "restart" or "stop".',
+            choices=ENDS,
+            live=False,
+        ),
+    ] = ""
+    metrics: Annotated[
+        str,
+        Declaration(
+            "host:port on which it serves its metrics, if it does.", check=check_endpoint, live=False
+        ),
+    ] = ""
+    level: Annotated[str, Declaration("Its own log level; by default the fleet's.", choices=LEVELS)] = ""
 
 
 class Edge(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -261,6 +261,7 @@ class AgentSettings(StatisticSettings):
     quiet: bool = in_file("rounds.quiet")
     return_rate: float = in_file("rounds.return_rate")
     death: float = in_file("rounds.death")
+    precision: str = in_file("wire.precision")
     commit: float = in_file("rounds.commit")
     fleet: str = in_file("fleet")
     name: Annotated[str, Declaration('Common name of this agent\'s certificate; by default "agent<id>".')] = (

@@ -17,9 +17,11 @@ from gossamer.agents.config.declaration import (
     like,
     settings_of,
 )
-from gossamer.agents.config.members import Edge, Left, RosterMember
+from gossamer.agents.config.members import ENDS as ENDS
+from gossamer.agents.config.members import LEVELS, Edge, Left
+from gossamer.agents.config.members import Member as Member
 from gossamer.agents.config.privacy import PrivacyTable as PrivacyTable
-from gossamer.agents.config.values import check_endpoint, check_increasing, check_word
+from gossamer.agents.config.values import check_increasing, check_word
 from gossamer.agents.config.values import duration as duration
 from gossamer.agents.config.values_table import ValuesTable
 from gossamer.errors import require
@@ -34,12 +36,6 @@ FORMAT = 1
 
 AUTO = "auto"
 """A timeout that follows the round trips to the neighbors (`round_trip.py`)."""
-
-LEVELS = ("debug", "info", "warning", "error")
-"""Log levels, from the least to the most serious."""
-
-ENDS = ("fail", "restart", "stop")
-"""What to do if a command that is a source ends without an error; the first is the default."""
 
 
 class MethodTable(FileTable, frozen=True, kw_only=True):
@@ -287,8 +283,17 @@ class RoundsTable(FileTable, frozen=True, kw_only=True):
 
 
 class WireTable(FileTable, frozen=True, kw_only=True):
-    """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted."""
+    """Messages: their numbers, and limits on what an agent accepts; anything beyond is dropped and counted."""
 
+    precision: Annotated[
+        str,
+        Declaration(
+            'Numbers in messages: "double" is 64 bits; "single" is 32 bits as long as rounding changes none of them by '
+            "more than a hundredth of the standard error.",
+            choices=("double", "single"),
+            live=False,
+        ),
+    ] = "double"
     message_bytes: Annotated[
         int,
         Declaration(
@@ -336,50 +341,6 @@ class LoggingTable(FileTable, frozen=True, kw_only=True):
             least=0.01,
         ),
     ] = "1s"
-
-
-class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent as in fleet.toml: what the others know about it, and what only its own machine uses."""
-
-    listen: Annotated[
-        str,
-        Declaration(
-            'host:port on which it listens, such as "0.0.0.0:7447", if it is not its endpoint (containers, NAT).',
-            check=check_endpoint,
-            live=False,
-        ),
-    ] = ""
-    source: Annotated[
-        str,
-        Declaration(
-            'Source of its observations: "-" for standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", '
-            '"sim:MEAN,STD,SEED" for a simulated sensor, or a URL (`gossamer sources` lists all kinds).',
-            live=False,
-        ),
-    ] = "-"
-    sinks: Annotated[
-        tuple[str, ...],
-        Declaration(
-            "URLs where it publishes its answers (`gossamer sources` lists all kinds); {name} and {fleet} stand for "
-            "its name and that of the fleet.",
-            live=False,
-        ),
-    ] = ()
-    end: Annotated[
-        str,
-        Declaration(
-            'What to do if a command (cmd:) ends without an error: "fail" (the default), "restart" or "stop".',
-            choices=ENDS,
-            live=False,
-        ),
-    ] = ""
-    metrics: Annotated[
-        str,
-        Declaration(
-            "host:port on which it serves its metrics, if it does.", check=check_endpoint, live=False
-        ),
-    ] = ""
-    level: Annotated[str, Declaration("Its own log level; by default the fleet's.", choices=LEVELS)] = ""
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

@@ -24,7 +24,7 @@ cdef class Conversation:
     cdef dict _closings
     cdef public frozenset barred
     cdef double _timeout, _death, _was, _slot
-    cdef object _clock, _quiet
+    cdef object _clock, _quiet, _single
     cdef bytes _roster
     cdef Codec _codec
     cdef set _missing

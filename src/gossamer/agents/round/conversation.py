@@ -119,6 +119,7 @@ class Conversation:
         most: Floats | None = None,
         masks: Floats | None = None,
         quiet: SilenceRule | None = None,
+        single: Callable[[Floats], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -126,13 +127,10 @@ class Conversation:
         self.peers = {j: Peer(j, timeout) for j in neighbors}
         self._all = tuple(self.peers.values())
         self.round = 0
-        self.sent = 0
-        self.received = 0
+        self.sent = self.received = 0
         self.rejected: Counter[str] = Counter()
-        self._timeout = timeout
-        self._death = death
-        self._clock = clock
-        self._quiet = quiet
+        self._timeout, self._death, self._clock = timeout, death, clock
+        self._quiet, self._single = quiet, single
         shape, limits = (core.dimension, core.edge_registers), limits or Limits()
         self._codec = Codec(me, frozenset(neighbors), *shape, limits, agreed, extremes, masks)
         self._codec.limit(most)
@@ -254,6 +252,8 @@ class Conversation:
             if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
                 self.round = peer.ahead.round
         present = self._present()
+        if self._single is not None:
+            self._codec.single = self._single(self.core.estimate)
         outgoing: dict[int, bytes] = {}
         self._missing.clear()
         for peer in self._all:

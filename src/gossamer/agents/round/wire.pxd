@@ -15,13 +15,14 @@ cdef class Codec:
     cdef bytes _header
     cdef Py_ssize_t _bytes
     cdef readonly Py_ssize_t longest
+    cdef public double single
     cdef long long _rounds_ahead
     cdef bint _bounded
-    cdef const double[::1] _most, _largest_mask
+    cdef const double[::1] _most, _most_single, _largest_mask
     cdef bint _masked
     cdef object _pack, _unpack
 
     @cython.locals(fields=tuple, masked=tuple, rows=bytes)
     cpdef encode(self, round, Outgoing content)
-    @cython.locals(column=Py_ssize_t, mask=bytes)
+    @cython.locals(column=Py_ssize_t, mask=bytes, rows=bytes, single=bint)
     cpdef decode(self, sender, bytes payload, long long round)

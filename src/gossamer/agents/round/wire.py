@@ -5,11 +5,12 @@ A payload is two bytes "Gs", one byte of protocol version, the fingerprint of th
 
     sender, round, serial, echo, settled, degree, epoch, rows, extremes, closing, mask
 
-rows, (1 + E) x n float64, little endian, are the sender's value, then its ledger of the edge (see `messages.py`); epoch
-is that of its roster; extremes, 2n float64, are empty unless the fleet collects them (see `extremes.py`); closing is
-omitted unless the sender closes the edge (see `closing.py`) or the fleet has masks, and mask unless it has (see
-`masking.py`). A roster is sent in a payload of its own: "Gr", the version, then the signed roster (see
-`membership/roster.py`).
+rows, (1 + E) x n float64 or float32, little endian, are the sender's value, then its ledger of the edge (see
+`messages.py`); their length says which. Rows that close an edge or offer a mask are float64, because both ends must
+then hold exactly the same numbers. epoch is that of the sender's roster; extremes, 2n float64, are empty unless the
+fleet collects them (see `extremes.py`); closing is omitted unless the sender closes the edge (see `closing.py`) or the
+fleet has masks, and mask unless it has (see `masking.py`). A roster is sent in a payload of its own: "Gr", the version,
+then the signed roster (see `membership/roster.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
 """
@@ -43,6 +44,9 @@ _ENVELOPE = 96
 
 
 _LARGEST_SQUARE = LARGEST**2
+
+_SINGLE = 1 + 2.0**-23
+"""By this factor a number at its bound may exceed it as float32."""
 
 _IS_LITTLE = sys.byteorder == "little"
 
@@ -97,6 +101,8 @@ class Codec:
     epoch              epoch of this agent's roster
     extremes           the extremes that it knows, if it collects them
     masks              (n,) the largest mask, if the fleet has masks
+
+    Rows whose norm is at most `single` are sent as float32.
     """
 
     def __init__(
@@ -114,6 +120,7 @@ class Codec:
         self.neighbors = neighbors
         self.epoch = 0
         self.extremes = extremes
+        self.single = 0.0
         self._header = _MAGIC + bytes([VERSION]) + agreed
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
@@ -129,10 +136,16 @@ class Codec:
     def limit(self, most: Floats | None) -> None:
         """Accept numbers up to these bounds, (1 + E, n), from now on; None means up to `LARGEST`."""
         self._bounded = most is not None
-        self._most = np.zeros(0) if most is None else np.ascontiguousarray(most).ravel()
+        bounds: Floats = np.zeros(0) if most is None else np.ascontiguousarray(most).ravel()
+        self._most, self._most_single = bounds, _SINGLE * bounds
 
     def encode(self, round: int, content: Outgoing) -> bytes:
-        rows = _little(content.rows)
+        rows = content.rows
+        exact = content.closing or (content.mask and content.mask[0] & OFFERS)
+        if self.single and not exact and square(rows) <= self.single * self.single:
+            rows = np.frombuffer(rows).astype("<f4").tobytes()
+        else:
+            rows = _little(rows)
         fields: tuple[object, ...] = (
             self.me,
             round,
@@ -167,12 +180,13 @@ class Codec:
         degree, epoch = message.degree, message.epoch
         if ahead > round + self._rounds_ahead or max(ahead, serial, echo, degree, epoch) > LARGEST_COUNT:
             return Reason.FUTURE
-        if len(message.rows) != self._bytes:
+        rows, single = message.rows, len(message.rows) == self._bytes // 2
+        if not single and len(rows) != self._bytes:
             return Reason.DIMENSION
-        rows = _little(message.rows)
+        rows = np.frombuffer(rows, "<f4").astype(float).tobytes() if single else _little(rows)
         if not square(rows) <= _LARGEST_SQUARE:  # one sum finds NaN, infinite and absurdly large numbers
             return Reason.NUMBERS
-        if self._bounded and (column := beyond(rows, self._most)) >= 0:
+        if self._bounded and (column := beyond(rows, self._most_single if single else self._most)) >= 0:
             return Reason.VALUE if column < self._shape[1] else Reason.FLOW
         mask = message.mask
         if self._masked:
