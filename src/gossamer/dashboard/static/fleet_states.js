@@ -52,15 +52,16 @@ export function number(value, digits = 5) {
     return `${mantissa}e${Number(exponent)}`.replaceAll("-", MINUS);
   }
   if (value === 0) return "0";
-  const before = Math.floor(Math.log10(Math.abs(value))) + 1;
+  const before = Math.floor(Math.log10(Math.abs(Number(value.toPrecision(digits))))) + 1; // 9.998 with 3 digits is 10.0
   return value.toFixed(Math.max(0, digits - before)).replace("-", MINUS);
 }
 
 /** Format a count; from ten thousand on it is abbreviated. */
 export function count(value) {
   if (!Number.isFinite(value)) return "–";
+  const rounded = Number(value.toPrecision(3)); // first, because 999,600 is 1.00M
   for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
-    if (value >= size) return `${(value / (unit === "k" ? 1e3 : size)).toPrecision(3)}${unit}`;
+    if (rounded >= size && value >= 1e4) return `${(rounded / (unit === "k" ? 1e3 : size)).toPrecision(3)}${unit}`;
   }
   return `${Math.round(value)}`;
 }
