@@ -170,6 +170,9 @@ LOOK = """async function look() {
     wide: Math.max(...boxes.map(box => box.scrollWidth - box.clientWidth)),
     errors: document.querySelectorAll('[data-mml-node=merror], mjx-merror').length,
     missing: document.querySelectorAll('.math').length - document.querySelectorAll('.math mjx-container svg').length,
+    unreachable: [...document.querySelectorAll('.math')].filter(math =>
+      math.scrollWidth > math.clientWidth + 1 && getComputedStyle(math).overflowX === 'hidden' ||
+      math.querySelector('mjx-container')?.getBoundingClientRect().left < math.getBoundingClientRect().left - 1).length,
   };
 }"""
 CUT = """() => {
@@ -224,7 +227,8 @@ def test_every_page_in_a_browser(address: str):
                     wrong += [(path, text) for text in tab.evaluate(CUT)]
                     tab.set_viewport_size(PHONE)
             for path, found in seen.items():
-                if found["images"] or found["wide"] > 0 or found["errors"] or found["missing"] > 0:
+                bad = ("images", "errors", "unreachable")
+                if any(found[name] for name in bad) or found["wide"] > 0 or found["missing"] > 0:
                     wrong.append((path, found))
         browser.close()
     assert outside == []
