@@ -40,8 +40,9 @@ function network(stage, number, label, left, width, round) {
   const { canvas } = stage.views[number];
   const { positions, agents } = canvas.network;
   const { links } = canvas.network;
-  const size = Math.min(width - 60, TOP - 120);
-  const top = 56 + (TOP - 120 - size) / 2;
+  const room = TOP - 132; // between the title and the key of the colors
+  const size = Math.min(width - 60, room);
+  const top = 56 + (room - size) / 2;
   const place = (agent) => [
     (left + (width - size) / 2 + positions[2 * agent] * size).toFixed(1),
     (top + (1 - positions[2 * agent + 1]) * size).toFixed(1),
