@@ -23,5 +23,6 @@ ax.axvline(
 )
 ax.axvline(exact.total_error, color="#D55E00", label=f"exact {exact.total_error:.4f}")
 ax.set(xscale="log", xlabel="total error of a trial", ylabel="trials")
+ax.margins(y=0.2)
 ax.legend(loc="upper left")
 plt.show()

@@ -29,5 +29,5 @@ ax.hlines(mean.mean(), 0, 650, color="black", ls="--", lw=1, label="average of a
 ax.hlines(mean[1:].mean(), 200, 420, color="black", ls=":", lw=1.5, label="average of the survivors")
 ax.axvspan(200, 420, color="#D55E00", alpha=0.08, lw=0)
 ax.set(ylim=(0, 7), xlim=(0, 650), xlabel="rounds", ylabel="estimates")
-ax.legend(loc="upper right")
+ax.legend(loc="upper right", bbox_to_anchor=(0.64, 1))
 plt.show()
