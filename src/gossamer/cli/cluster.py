@@ -35,8 +35,9 @@ def partition(
 ) -> None:
     """Divide a network into parts, one file each, for the ranks of a cluster.
 
-    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them. Agents are renumbered part by part. A part is made of
-    whole blocks of 512 agents, so that results do not depend on the parts.
+    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them. Agents are renumbered part by part.
+
+    A part is made of whole blocks of 512 agents, so that results do not depend on the parts.
     """
     from gossamer.networks.partitioning import partition as cut
 
