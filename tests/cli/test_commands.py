@@ -17,6 +17,7 @@ from tests.support.commands import invoke
 import gossamer as gs
 from gossamer.cli import COMMANDS, main, options
 from gossamer.cli.commands import FlagCommand
+from gossamer.cli.fleet import EXAMPLES_OF, fleet_app
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.fingerprint import full_version
 from gossamer.networks import reading
@@ -155,6 +156,15 @@ def test_commands_translate_and_nested_commands_do(tmp_path):
 def test_examples_on_help_pages_are_valid(name):
     for example in COMMANDS[name].examples:
         COMMANDS[name].load(name).make_context(name, shlex.split(example))
+
+
+@pytest.mark.parametrize("name", EXAMPLES_OF)
+def test_examples_of_commands_of_fleets_are_valid(name):
+    commands = typer.main.get_command(fleet_app).commands
+    assert sorted(commands) == sorted(EXAMPLES_OF)
+    for example in EXAMPLES_OF[name]:
+        commands[name].make_context(name, shlex.split(example))
+    assert "Examples:" in invoke("fleet", name, "--help").output
 
 
 def test_only_the_top_level_installs_completion():

@@ -6,7 +6,7 @@ which parameter, so this is the one place where the name of a parameter becomes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
@@ -85,6 +85,12 @@ def _flag(param: Click) -> str | None:
     return next((option for option in param.opts if option.startswith("--")), None)
 
 
+def epilog_of(command: str, examples: Iterable[str]) -> str | None:
+    """Return the end of a help page: the command with the words of each example."""
+    shown = "\n\n".join(f"gossamer {command} {example}" for example in examples)
+    return f"Examples:\n\n{shown}" if shown else None
+
+
 class Entry(NamedTuple):
     """A command as shown in the list of commands, its location `module:name` inside `gossamer.cli`, and examples."""
 
@@ -98,8 +104,7 @@ class Entry(NamedTuple):
         loaded = getattr(import_module(f"gossamer.cli.{module}"), attribute)
         if not isinstance(loaded, typer.Typer):
             function, loaded = loaded, typer.Typer(add_completion=False)
-            shown = "\n\n".join(f"gossamer {name} {example}" for example in self.examples)
-            loaded.command(name, cls=FlagCommand, epilog=f"Examples:\n\n{shown}" if shown else None)(function)
+            loaded.command(name, cls=FlagCommand, epilog=epilog_of(name, self.examples))(function)
         command: Click = typer.main.get_command(loaded)
         command.name = name
         return command

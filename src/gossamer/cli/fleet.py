@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gossamer.cli import fleet_files, fleet_members
-from gossamer.cli.commands import CommandGroup, FlagCommand
+from gossamer.cli.commands import CommandGroup, FlagCommand, epilog_of
 from gossamer.cli.fleet_options import (
     Change,
     Delta,
@@ -289,5 +289,30 @@ COMMANDS: Sequence[Callable[..., None]] = (
     *fleet_members.COMMANDS,
     *fleet_files.COMMANDS,
 )
+EXAMPLES_OF: dict[str, tuple[str, ...]] = {
+    "init": (
+        "--topology grid:3x3 --out fleet",
+        "--hosts hosts.txt --edges edges.txt --range=-40,60 --out fleet",
+    ),
+    "up": ("fleet/fleet.toml --source sim:20,1,3 --dashboard", "fleet/fleet.toml --loss 0.3 --for 60s"),
+    "status": ("fleet/fleet.toml", "fleet/fleet.toml --json"),
+    "renew": ("fleet/fleet.toml", "fleet/fleet.toml --push"),
+    "add": ("boiler --host 10.0.0.5:7447 --neighbors pump,valve", "boiler --host - --neighbors pump"),
+    "remove": ("valve", "valve -f fleet/fleet.toml"),
+    "link": ("pump valve", "pump valve -f fleet/fleet.toml"),
+    "unlink": ("pump valve", "pump valve -f fleet/fleet.toml"),
+    "replace": ("valve", "valve -f fleet/fleet.toml"),
+    "reset-flows": ("", "-f fleet/fleet.toml"),
+    "sign": ("", "-f fleet/fleet.toml"),
+    "push": ("", "fleet/fleet.toml"),
+    "roster": ("", "-f fleet/fleet.toml"),
+    "edges": ("-f fleet/fleet.toml", "--topology grid:3x3"),
+    "bundle": ("pump", "pump -f fleet/fleet.toml"),
+    "targets": ("", "-f fleet/fleet.toml"),
+}
+"""Two examples for the help page of each command."""
+
 for _command in COMMANDS:
-    fleet_app.command(cls=FlagCommand)(_command)
+    _name = _command.__name__.replace("_", "-")
+    _epilog = epilog_of(f"fleet {_name}", EXAMPLES_OF[_name])
+    fleet_app.command(_name, cls=FlagCommand, epilog=_epilog)(_command)
