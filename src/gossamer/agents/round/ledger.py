@@ -103,7 +103,6 @@ class Ledger:
         self.closings: dict[int, Closing] = {}
         self._held: Floats | None = None  # the agent's registers, while its value does not follow them
         self.durable = ALWAYS  # the store has everything up to this serial
-        self.reset = state.reset
         self.overgrowth = Overgrowth(dimension, None if masks is None else masks.scales)
         self._lay(weights, state.after_reset(reset), kept, names or {}, bounds)
         for j, ends in state.closed.items():
@@ -168,7 +167,10 @@ class Ledger:
         self._numbers.conclude(self._now)
 
     def _count(self) -> None:
-        self.degree = sum([edge.up for edge in self._edges.values()])
+        degree = 0
+        for edge in self._edges.values():
+            degree += edge.up
+        self.degree = degree
 
     # -- a round ------------------------------------------------------------------------------------------
 
@@ -415,8 +417,7 @@ class Ledger:
 
     def hear_closing(self, neighbor: int, message: Outgoing) -> None:
         """Process a message that closes an edge, or that belongs to an edge closed by this end, from any round."""
-        closing = self.closings.get(neighbor)
-        ends = bool(message.closing & ENDS)
+        closing, ends = self.closings.get(neighbor), bool(message.closing & ENDS)
         if closing is None:
             if not ends:
                 return
@@ -462,8 +463,7 @@ class Ledger:
 
     def settle(self, neighbor: int, flow: Floats) -> None:
         """Replace a parked flow that was in doubt by what the other end reports; call `rewire` afterwards."""
-        if self.limits is not None:
-            flow = self.limits.clip_parked(flow)
+        flow = flow if self.limits is None else self.limits.clip_parked(flow)
         self.parked[neighbor] = replace(self.parked[neighbor], flow=flow, doubt=False)
 
     def share(self) -> Floats:
