@@ -239,7 +239,7 @@ class ValueAnswers(Answers):
 
     @property
     def errors_withheld(self) -> str:
-        """Why there are no standard errors although there are values; empty if there are, or none are asked for."""
+        """Return why standard errors are withheld although values are known; empty if they are not."""
         return "" if self.withheld or not self.layout.noise else too_few(1.0 / max(self.share, 1e-12))
 
     @property

@@ -232,7 +232,7 @@ class OnlineValues:
     def withheld(self) -> str:
         """Return why there are no standard errors, or an empty text."""
         if self._batches == 1:
-            return "there are no standard errors without online(errors=True)"
+            return "standard errors need online(errors=True)"
         if self._length < SHORTEST:
             return f"standard errors need {MOST * SHORTEST // 2} steps, got {self.rounds}"
         decay = self._going / self.rounds
