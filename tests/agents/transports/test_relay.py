@@ -155,6 +155,45 @@ def test_who_called_before_the_neighbor_came_calls_again(
     second.close()
 
 
+def test_what_was_sent_before_an_end_closed_arrives(tmp_path: Path, broker: Middle) -> None:
+    """The relay sends what is still in its sockets, and tells the other end that the connection has ended."""
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
+    first, second = (TlsTransport(s) for s in hidden(settings, (0, 1), broker.address("site")))
+    first.open()
+    second.open()
+    until(lambda: first.present() and second.present(), "a connection")
+    relay = first._connector._relay
+    assert relay is not None
+    send, gate = relay._carrier.send, threading.Event()
+
+    def send_later(topic: str, packet: bytes) -> bool:
+        gate.wait(PATIENCE)
+        return send(topic, packet)
+
+    relay._carrier.send = send_later  # type: ignore[method-assign]
+    texts = [f"message {k}".encode() for k in range(5)]
+    for text in texts:
+        first.exchange(0, {1: text}, 0.0, lambda sender, payload: False)
+    closing = threading.Thread(target=first.close)
+    closing.start()
+    until(lambda: relay._closed, "the end")
+    gate.set()
+    heard: list[bytes] = []
+
+    def deliver(sender: int, payload: bytes) -> bool:
+        heard.append(payload)
+        return False
+
+    def nothing_more() -> bool:
+        second.exchange(0, {}, time.monotonic() + 0.01, deliver)
+        return not second.present()
+
+    until(nothing_more, "a lost connection")
+    closing.join(PATIENCE)
+    second.close()
+    assert heard == texts
+
+
 @pytest.mark.slow
 def test_agents_behind_a_broker_agree_although_30_percent_of_messages_are_lost(
     tmp_path: Path, broker: Middle

@@ -143,19 +143,21 @@ class _ZenohCarrier(_Client):
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"zenoh-{self._me}", daemon=True)
         self._session: Any = None
+        self._sending = threading.Lock()  # a session cannot be closed while another thread uses it
         self.failing = f"the router {self._name} is not connected yet"
 
     def open(self) -> None:
         self._thread.start()
 
     def send(self, topic: str, packet: bytes) -> bool:
-        if self.failing:
-            return False
-        try:
-            wait = self._zenoh.CongestionControl.BLOCK
-            self._session.put(f"{self._topic}/{topic}", packet, congestion_control=wait, express=True)
-        except self._zenoh.ZError:  # the session has been closed
-            return False
+        wait = self._zenoh.CongestionControl.BLOCK
+        with self._sending:
+            if self.failing:
+                return False
+            try:
+                self._session.put(f"{self._topic}/{topic}", packet, congestion_control=wait, express=True)
+            except self._zenoh.ZError:  # the session has been closed
+                return False
         return True
 
     def close(self) -> None:
@@ -167,12 +169,15 @@ class _ZenohCarrier(_Client):
         while not self._closed.is_set():
             try:
                 with self._zenoh.open(self._config) as self._session:
-                    self._session.declare_subscriber(f"{self._topic}/{self._me}/*", self._on_sample)
-                    self.failing = ""
-                    self._renewed()
-                    while self._session.info.routers_zid() and not self._closed.wait(_LOOK):
-                        pass
-                    self.failing = f"the router {self._name} is away"
+                    try:
+                        self._session.declare_subscriber(f"{self._topic}/{self._me}/*", self._on_sample)
+                        self.failing = ""
+                        self._renewed()
+                        while self._session.info.routers_zid() and not self._closed.wait(_LOOK):
+                            pass
+                    finally:
+                        with self._sending:
+                            self.failing = f"the router {self._name} is away"
             except self._zenoh.ZError as error:
                 self.failing = f"the router {self._name} is away: {str(error).partition(' at /')[0]}"
                 self._closed.wait(_LOOK)

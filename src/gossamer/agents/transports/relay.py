@@ -81,7 +81,7 @@ class Relay:
         self._wake_writer.send(b"x")
         self._thread.join()
         for stream in list(self._streams.values()):
-            self._end(stream)
+            self._end(stream, told=False)
         self._carrier.close()
         self._selector.close()
         self._wake_reader.close()
@@ -111,16 +111,24 @@ class Relay:
             for key, _ in self._selector.select():
                 if key.data is None:
                     self._wake_reader.recv(4096)
-                    continue
-                stream: _Stream = key.data
-                try:
-                    piece = stream.far.recv(_PIECE)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    piece = b""
-                if not self._send(stream, piece) or not piece:
-                    self._end(stream, told=not piece)
+                else:
+                    self._forward(key.data)
+        for stream in list(self._streams.values()):  # what was written before the relay was closed
+            while self._forward(stream):
+                pass
+
+    def _forward(self, stream: _Stream) -> bool:
+        """Send a piece of what a connection has written; return False if there is none, or if it has ended."""
+        try:
+            piece = stream.far.recv(_PIECE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            piece = b""
+        if self._send(stream, piece) and piece:
+            return True
+        self._end(stream, told=not piece)
+        return False
 
     def _send(self, stream: _Stream, piece: bytes) -> bool:
         packet = _HEADER.pack(stream.number, stream.sent) + piece
@@ -143,7 +151,7 @@ class Relay:
     def _renew(self) -> None:
         """End all connections, because packets were lost, and announce this agent."""
         for stream in list(self._streams.values()):
-            self._end(stream)
+            self._end(stream, told=False)
         for neighbor in self.neighbors:
             self._carrier.send(f"{neighbor}/{self._me}", _HEADER.pack(_HERE, 0))
 

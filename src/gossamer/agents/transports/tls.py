@@ -111,12 +111,14 @@ class Connection:
         return self.flush()
 
     def flush(self) -> bool:
-        """Send the rest of the last message; return whether all of it is sent."""
+        """Send the rest of the last message; return whether nothing is left to send."""
         try:
             while self.unsent:
                 self.unsent = self.unsent[self.socket.send(self.unsent) :]
         except _BUSY:
             return False
+        except OSError:  # the other end has closed, which `receive` reports after all that it sent before
+            self.unsent = b""
         return True
 
     def receive(self) -> bool:
@@ -244,11 +246,8 @@ class TlsTransport:
                 return
 
     def _send(self, connection: Connection, payload: bytes, *, probe: bool = False) -> None:
-        try:
-            if not (connection.probed(payload) if probe else connection.send(payload)):
-                self._watch(connection)
-        except OSError:
-            self._lose(connection)
+        if not (connection.probed(payload) if probe else connection.send(payload)):
+            self._watch(connection)
 
     def _attend(self, connection: Connection, event: int) -> bool:
         """Send and receive without waiting; return whether the connection is still open."""
