@@ -1,4 +1,4 @@
-"""Rounds per second of fleets on a cycle over TCP and TLS, beside a bare exchange of the same payload.
+"""Rounds per second of fleets on a cycle over TCP and TLS, next to a bare exchange of the same payload.
 
     python -m benchmarks agents
 

@@ -174,7 +174,7 @@ def rows() -> list[Row]:
     sensors = LinearEstimation.random(net, 5, 2)
     process = PolicyEvaluation.from_problem(net, problems.garnet(20, 3), 0.9)
     streams = LikelihoodEstimation.random(net, "logistic", 5, intercept=False)
-    streams.centralized((500,), 128, 0)  # the yardstick is no part of the method
+    streams.centralized((500,), 128, 0)  # the yardstick is not part of the method
     return [
         _compare(
             "linear estimation, SDA, 30 sensors, 5 parameters, 128 trials x 500 rounds",

@@ -215,7 +215,7 @@ def _triad(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
 
 
 def roofline(side: int = 1000, rounds: int = 60, registers: int = 3) -> Row:
-    """The memory traffic that one round after another would need, beside what the memory gives to a triad.
+    """The memory traffic that one round after another would need, next to what the memory gives to a triad.
 
     Per agent and round: registers are read and written, a message is read and another one written (its line is fetched
     first), two rounds of noise and a mean are read, and every fourth round writes four of noise. Rounds that are played

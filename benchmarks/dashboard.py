@@ -1,7 +1,7 @@
 """What the dashboard costs.
 
 The playground with 1000 agents in a real browser: frames per second, and what a frame costs page and server. And the
-rounds that a fleet plays while pages show it, beside those that it plays unseen.
+rounds that a fleet plays while pages show it, next to those that it plays unseen.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _served(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def _connected(address: str) -> Iterator[Callable[[bool], None]]:
     """Pages that take every frame and draw none; yields what lets them go on and holds them."""
     takers = subprocess.Popen([sys.executable, "-c", _TAKER, address, str(PAGES)])
-    time.sleep(4.0)  # to start, which is no part of watching
+    time.sleep(4.0)  # to start, which is not part of watching
 
     def show(wanted: bool) -> None:
         takers.send_signal(signal.SIGCONT if wanted else signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Large networks over MPI ranks, beside one process with as many threads; and peers on the job that all of them can do.
+"""Large networks over MPI ranks, next to one process with as many threads; and peers on a job that all can do.
 
     python -m benchmarks scale
 

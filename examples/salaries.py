@@ -1,4 +1,4 @@
-"""Eight colleagues learn their average salary, and nobody learns anybody else's.
+"""Eight colleagues learn their average salary, and none of them learns the salary of another.
 
 Each runs an agent. The agent adds secret numbers to what it says, which it has agreed with its neighbors and which
 cancel in the average; and it draws one more number that does not cancel, so that the average itself is differentially
@@ -31,7 +31,7 @@ HONEST = 6
 
 
 def found_fleet(directory: Path) -> Path:
-    """Write everybody's file and the files of the fleet; return the path of fleet.toml."""
+    """Write each colleague's file and the files of the fleet; return the path of fleet.toml."""
     for k, salary in enumerate(SALARIES):  # in reality each file is on its owner's machine
         (directory / f"{k}.csv").write_text(f"{salary}\n")
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in SALARIES]
@@ -50,7 +50,7 @@ def found_fleet(directory: Path) -> Path:
 
 
 def average(fleet: Path, seconds: float = 60.0) -> tuple[Array, Array]:
-    """Run the agents until they agree; return everybody's average and its standard error."""
+    """Run the agents until they agree; return each agent's average and its standard error."""
     deadline = time.monotonic() + seconds
     with LocalFleet(fleet, insecure=False, store=str(fleet.parent / "stores")) as agents:
         while time.monotonic() < deadline:
@@ -65,14 +65,14 @@ def average(fleet: Path, seconds: float = 60.0) -> tuple[Array, Array]:
 
 
 def main() -> tuple[Array, float, float]:
-    """Let the colleagues average; return everybody's answer, the truth, and the noise in the average."""
+    """Let the colleagues average; return each agent's answer, the truth, and the noise in the average."""
     with tempfile.TemporaryDirectory() as folder:
         path = found_fleet(Path(folder))
         (noise,) = Fleet.read(path).settings(0, insecure=True).noise_scale
         answers, errors = average(path)
     in_average = noise / np.sqrt(len(SALARIES))
     print(f"the average is {SALARIES.mean():,.0f}; agent 0 says {answers[0]:,.0f} +- {errors[0]:,.0f}")
-    print(f"everybody added noise of {noise:,.0f} once, which is {in_average:,.0f} in the average;")
+    print(f"each agent added noise of {noise:,.0f} once, which is {in_average:,.0f} in the average;")
     print(f"without masks it would be {noise * np.sqrt(HONEST / len(SALARIES)):,.0f} for the same guarantee")
     seen = gs.privacy(OFFICE, MASK, noise=noise, change=CHANGE, coalition="any neighbor")
     print(f"for the most curious neighbor, epsilon is {seen.epsilon(DELTA):.3f} at delta {DELTA:g}")
