@@ -23,6 +23,8 @@ from gossamer.agents.config.urls import Place
 from gossamer.agents.sinks.publishing import Publisher
 from gossamer.agents.sources.conformance import check_sink
 
+FAILURES = {"/moved": 301, "/broken": 500}
+
 INFLUXD = shutil.which("influxd") or shutil.which("influxd", path=str(Path(sys.executable).parent))
 
 
@@ -47,8 +49,12 @@ def server() -> Iterator[tuple[int, list[tuple[str, str | None, dict[str, Any]]]
             body = self.rfile.read(int(self.headers["Content-Length"]))
             content = json.loads(body) if "json" in self.headers["Content-Type"] else {"line": body.decode()}
             posted.append((self.path, self.headers["Authorization"], content))
-            self.send_response(500 if "broken" in self.path else 204)
+            code = FAILURES.get(self.path, 204)
+            self.send_response(code)
+            if code == 301:
+                self.send_header("Location", "/elsewhere")
             self.end_headers()
+            self.wfile.write(b"disk full" if code == 500 else b"")
 
         def log_message(self, *_: object) -> None:
             pass
@@ -70,11 +76,14 @@ def test_a_webhook_conforms_and_tells_of_errors(server: Any, tmp_path: Path) -> 
         Publisher(f"http://127.0.0.1:{port}/a/b?token_file=token", place), lambda: [p[2] for p in posted]
     )
     assert {p[:2] for p in posted} == {("/a/b", "Bearer abc")}
-    broken = Publisher(f"http://127.0.0.1:{port}/broken", place)
-    broken.open()
-    broken.offer({"settled": True}, 0.0)
-    broken.close(PATIENCE)
-    assert len(posted) == 3
+    for k, (path, code) in enumerate(FAILURES.items()):
+        broken = Publisher(f"http://127.0.0.1:{port}{path}", place)
+        broken.open()
+        broken.offer({"settled": True}, 0.0)
+        broken.close(PATIENCE)
+        assert f"HTTP Error {code}" in broken.failing
+        assert broken.failing.endswith(("/elsewhere", "disk full")[k])
+        assert len(posted) == 3 + k  # and nothing elsewhere
 
 
 def test_influx_gets_lines(server: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.error
 import urllib.request
 from datetime import UTC, datetime
 from urllib.parse import urlencode
@@ -14,6 +15,20 @@ from gossamer.errors import InvalidInput
 
 _PATIENCE = 10.0
 """Seconds after which a server that does not answer has failed."""
+
+
+_DETAILS = 300
+"""Bytes of an error's explanation that are shown."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirection an error: the POST would become a GET without content, and a token would go elsewhere."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class _Posting(Sink):
@@ -34,8 +49,13 @@ class _Posting(Sink):
         if self._token_file:
             headers["Authorization"] = f"{self.scheme} {self.place.secret(self._token_file)}"
         request = urllib.request.Request(address, content.encode(), headers)
-        with urllib.request.urlopen(request, timeout=_PATIENCE) as response:
-            response.read(1)
+        try:
+            with _OPENER.open(request, timeout=_PATIENCE) as response:
+                response.read(1)
+        except urllib.error.HTTPError as error:
+            with error:
+                details = error.headers["Location"] or error.read(_DETAILS).decode("utf-8", "replace")
+            raise ConnectionError(f"{error} {' '.join(details.split())}".strip()) from None
 
 
 class Webhook(_Posting):
