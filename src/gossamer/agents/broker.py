@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import ssl
+import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -21,6 +24,9 @@ log = logging.getLogger("gossamer.agents.broker")
 
 _KEEPALIVE = 15
 """Seconds of silence after which a connection is tested; a broker that vanished is noticed after about twice that."""
+
+_TOPIC, _FILTER = r"[^+#\0]+", r"((\+|[^+#/\0]*)/)*(\+|#|[^+#/\0]*)"
+"""What a topic must look like, and with wildcards."""
 
 _FIRST_RETRY, _LAST_RETRY = 1, 30
 """Seconds between two attempts to connect: they double from the first to the last."""
@@ -74,7 +80,12 @@ class Broker:
         self._files = {name: url.text_of(name, "") for name in ("password_file", "ca", "cert", "key")}
         if not self.secure and any(self._files[name] for name in ("ca", "cert", "key")):
             raise InvalidInput(f"ca, cert and key are for mqtts://, got {url.text!r}")
+        if bool(self._files["cert"]) != bool(self._files["key"]):
+            raise InvalidInput(f"cert and key must be given together, got {url.text!r}")
+        if self._files["password_file"] and not self.user:
+            raise InvalidInput(f"password_file needs a user, as in {url.kind}://USER@HOST, got {url.text!r}")
         self._client: Client | None = None
+        self._since = 0.0  # when the connection was made
 
     @property
     def name(self) -> str:
@@ -102,7 +113,7 @@ class Broker:
         client.connect_timeout = 3.0
         client.on_socket_open = _send_at_once
         client.on_connect = self._on_connect
-        client.on_connect_fail = lambda client, data: self.fail("is away: it cannot be reached")
+        client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
         return client
 
@@ -162,13 +173,33 @@ class Broker:
         if reason.is_failure:
             self.fail(f"refuses this client ({reason})")
         else:
+            self._since = time.monotonic()
             self._connected(bool(flags.session_present))
+
+    def _on_connect_fail(self, client: Client, data: object) -> None:
+        error = sys.exception()  # paho calls this while it handles the error, which it does not pass on
+        why = getattr(error, "verify_message", "") or getattr(error, "strerror", "") or error or "no answer"
+        self.fail(f"is away: it cannot be reached ({why})")
 
     def _on_disconnect(
         self, client: Client, data: object, flags: Any, reason: Any, properties: object
     ) -> None:
-        if not self.failing:  # otherwise it is known why
-            self.fail(f"is away: it closed the connection ({reason})")
+        if self.failing:  # it is known why
+            return
+        hint = ""
+        if time.monotonic() - self._since < _KEEPALIVE:
+            hint = (
+                f" soon after it was made; another client may use the client_id {self.client_id}, or this one may "
+                "publish what it is not allowed to"
+            )
+        self.fail(f"is away: it closed the connection ({reason}){hint}")
+
+
+def check_topic(kind: str, topic: str, *, wildcards: bool = False) -> None:
+    """Raise for a topic that no broker accepts."""
+    if not re.fullmatch(_FILTER if wildcards else _TOPIC, topic):
+        form = "in which + and #, the last one, may stand for levels" if wildcards else "without + and #"
+        raise InvalidInput(f"{kind}: needs a topic {form}, got {topic!r}")
 
 
 def _send_at_once(client: Client, data: object, connection: Any) -> None:

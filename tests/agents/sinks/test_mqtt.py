@@ -100,6 +100,25 @@ def test_home_assistant_finds_it(broker: Mosquitto) -> None:
     assert "entity_category" not in estimate
 
 
+@pytest.mark.parametrize("version", [3, 5])
+def test_an_answer_that_the_broker_refuses_is_told(tmp_path: Path, version: int) -> None:
+    (tmp_path / "access").write_text("topic write t/status\n")
+    broker = Mosquitto(tmp_path, f"allow_anonymous true\nacl_file {tmp_path}/access")
+    publisher = Publisher(broker.address(f"t?version={version}"), Place())
+    try:
+        publisher.open()
+        publisher.offer({"settled": True}, 0.0)
+        sink = publisher._sink
+        assert isinstance(sink, MqttSink)
+        if version == 5:
+            until(lambda: "refuses a message (Not authorized)" in publisher.failing, "a refusal")
+        else:  # this version cannot say so; Mosquitto closes the connection
+            until(lambda: "may publish what it is not allowed to" in sink._broker.failing, "a suspicion")
+    finally:
+        publisher.close(PATIENCE)
+        broker.stop()
+
+
 @pytest.mark.slow
 def test_a_killed_agent_is_offline_and_a_lost_broker_costs_nothing(tmp_path: Path) -> None:
     broker = Mosquitto(tmp_path)

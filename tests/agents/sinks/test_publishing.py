@@ -114,6 +114,8 @@ def test_a_failure_is_told_until_it_is_over(
     [
         ("smoke://x", r"sink must be one of file://PATH.*, got 'smoke://x'; `gossamer sources` lists"),
         ("file://", "the sink file://PATH needs a path"),
+        ("mqtt://host/a/+", r"mqtt: needs a topic without \+ and #, got 'a/\+'"),
+        ("mqtt://host?discovery=a/#", "needs a topic without"),
         ("http:///x", "the sink http://HOST/PATH needs a host"),
         ("http://host/x?intervall=3s", r"got 'intervall' \(did you mean 'interval'\?\)"),
         ("http://host/x?interval=3", "interval must be a time"),

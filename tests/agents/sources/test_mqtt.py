@@ -16,12 +16,16 @@ from tests.support.reading import parse_source
 from tests.support.waiting import PATIENCE, until_true
 
 import gossamer as gs
+from gossamer.agents.broker import Broker
+from gossamer.agents.config.urls import Place, Url
 from gossamer.agents.sources.conformance import check_source
 from gossamer.agents.sources.kinds import LiveSource
 from gossamer.agents.sources.mqtt import MqttSource, _Delivery
 from gossamer.errors import InvalidInput, MissingExtra
 
 pytestmark = needs_mosquitto
+
+PLUGINS = sorted(Path("/usr/lib").glob("**/mosquitto_dynamic_security.so"))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +134,9 @@ def test_what_is_in_the_store_is_not_counted_again(broker: Mosquitto, version: i
     assert values == [*([k % 2] for k in range(10, 18)), [7]]
 
 
-def test_a_broker_may_repeat_more_messages_than_it_was_asked_to_keep_in_flight() -> None:
+def test_a_broker_may_repeat_more_messages_than_it_was_asked_to_keep_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Mosquitto 2.0 does, once it has been restarted."""
 
     def opened(kept: bytes = b"") -> MqttSource:
@@ -151,6 +157,7 @@ def test_a_broker_may_repeat_more_messages_than_it_was_asked_to_keep_in_flight()
         return sum(value is not None for value in values)
 
     first = opened()
+    monkeypatch.setattr(first._client, "is_connected", lambda: True)
     assert counted(first, range(1, 1001), repeated=False) == 1000
     first._begin_connection()  # before the broker has any acknowledgment
     first.stored(first.keep(first.position))
@@ -164,6 +171,134 @@ def test_a_broker_may_repeat_more_messages_than_it_was_asked_to_keep_in_flight()
     assert counted(first, range(1001, 1011), repeated=False) == 10
     assert len(first._seen) == 256
     assert counted(first, range(1001, 1011), repeated=True) == 0
+
+
+def test_nothing_is_acknowledged_before_the_client_has_introduced_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client would send it as the first packet of the next connection, which the broker then closes."""
+    source = parse_source("mqtt://nowhere/t", 1, 0)
+    assert isinstance(source, MqttSource)
+    source.begin(0, 1e90)
+    source._begin_connection()
+    acknowledged: list[int] = []
+    monkeypatch.setattr(source._client, "ack", lambda packet, qos: acknowledged.append(packet))
+    for k, connected in ((1, False), (2, True)):
+        monkeypatch.setattr(source._client, "is_connected", lambda: connected)  # noqa: B023
+        source.understand(_Delivery(source._connection, "t", b"1", k, 1, False, False))
+        source.stored(source.keep(source.position))
+    assert acknowledged == [2]
+
+
+@pytest.mark.parametrize("options", ["", "&sequence=n", "&time=at", "&sequence=n&time=at"])
+def test_what_counts_as_one_reading(broker: Mosquitto, options: str) -> None:
+    """Five readings per second with a clock of seconds, then a sensor that begins to count again."""
+    name = f"equal{len(options)}"
+    source = parse_source(broker.address(f"{name}?field=v&client_id={name}{options}"), 1, 0)
+    sent = [{"v": k % 4, "n": k % 50, "at": 1700000000 + k // 5} for k in range(100)]
+    messages = [(name, json.dumps(reading)) for reading in sent]
+    last = (name, '{"v": 7, "n": 77, "at": 7}')
+    values = read(source, 1, lambda: broker.publish([*messages, messages[-1], last]), looked=102)
+    assert values[-1] == [7]
+    sent += [sent[-1]] if not options else []  # the sensor repeats it; without these fields, nobody can know
+    told = [(r["v"], "sequence" in options and r["n"], "time" in options and r["at"]) for r in sent]
+    assert len(values) - 1 == (len(set(told)) if options else 101)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_session_forgets_the_topics_of_an_earlier_run(broker: Mosquitto, version: int) -> None:
+    name = f"topics{version}"
+
+    def opened(topics: str, dimension: int, kept: bytes) -> MqttSource:
+        made = parse_source(broker.address(f"{topics}?client_id={name}&version={version}"), dimension, 0)
+        assert isinstance(made, MqttSource)
+        made.resume(kept)
+        return made
+
+    old = opened(f"{name}/#", 1, b"")
+    read(old, 1, lambda: broker.publish([(f"{name}/a", "1")]), store=True)
+    broker.publish([(f"{name}/c", "2")])  # while the agent is away
+    new = opened(f"{name}/a", 1, old.keep(old.position))
+    sent = [(f"{name}/{topic}", str(k)) for k, topic in enumerate("cacac")]
+    assert read(new, 2, lambda: broker.publish(sent), store=True) == [[1], [3]]  # each once
+    assert (new.bad, new.last_problem) == (1, f"a reading must be from {name}/a, got one from {name}/c")
+    pair = opened(f"{name}/b,{name}/d", 2, new.keep(new.position))
+    sent = [(f"{name}/a", "1"), (f"{name}/b", "2"), (f"{name}/d", "3")]
+    assert read(pair, 1, lambda: broker.publish(sent)) == [[2, 3]]
+    assert pair.bad == 0
+
+
+def test_a_group_shares_a_topic_and_a_message_must_be_short(broker: Mosquitto) -> None:
+    source = parse_source(broker.address("$share/group/huge?client_id=huge"), 1, 0)
+    sent = [("huge", "1 " * 1_000_000), ("huge", "2")]
+    assert read(source, 1, lambda: broker.publish(sent)) == [[2]]
+    assert source.last_problem == "a reading must be a short text, got 2000000 bytes"
+
+
+def failure(address: str, directory: Path, *, lasting: str = "is not connected yet") -> str:
+    """Why a source receives nothing, as soon as that is not `lasting`."""
+
+    async def follow() -> str:
+        source = parse_source(address, 1, 0, directory=directory)
+        source.begin(0, 1e90)
+        task = asyncio.create_task(anext(aiter(source)))  # type: ignore[arg-type, type-var]
+        await until_true(lambda: lasting not in source.failing, "an answer")
+        why = source.failing
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return why
+
+    return asyncio.run(follow())
+
+
+@pytest.mark.skipif(not PLUGINS, reason="needs Mosquitto's plugin for dynamic security")
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_subscription_that_is_refused_is_told(tmp_path: Path, version: int) -> None:
+    access = {"publishClientSend": True, "publishClientReceive": True, "subscribe": False}
+    (tmp_path / "access.json").write_text(json.dumps({"defaultACLAccess": access}))
+    broker = Mosquitto(
+        tmp_path,
+        f"allow_anonymous true\nplugin {PLUGINS[0]}\nplugin_opt_config_file {tmp_path}/access.json",
+    )
+    try:
+        why = failure(broker.address(f"a,b?version={version}"), tmp_path)
+    finally:
+        broker.stop()
+    assert why == f"the broker 127.0.0.1:{broker.port} refuses the subscription to a, b"
+
+
+def test_two_clients_of_one_name_are_told_so(broker: Mosquitto, tmp_path: Path) -> None:
+    address = broker.address("t?client_id=twice")
+
+    async def follow() -> str:
+        source = parse_source(address, 1, 0)
+        source.begin(0, 1e90)
+        task = asyncio.create_task(anext(aiter(source)))  # type: ignore[arg-type, type-var]
+        await subscribed(source)
+        second = Broker(Url(address), Place(), role="source")
+        second.client()
+        second.start()
+        await until_true(lambda: source.failing, "the end of its connection")
+        second.stop()
+        why = source.failing
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return why
+
+    assert "soon after it was made; another client may use the client_id twice" in asyncio.run(follow())
+
+
+def test_a_broker_that_has_forgotten_the_session_is_told(
+    broker: Mosquitto, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = broker.address("forgotten?session=0&client_id=forgotten")
+    first = parse_source(address, 1, 0)
+    read(first, 1, lambda: broker.publish([("forgotten", "1")]))
+    second = parse_source(address.replace("session=0", "session=1h"), 1, 0)
+    second.resume(first.keep(first.position))
+    caplog.clear()
+    read(second, 1, lambda: broker.publish([("forgotten", "1")]))
+    assert "has kept no messages for this agent" in caplog.text
 
 
 @pytest.mark.slow
@@ -204,6 +339,7 @@ def test_each_reading_counts_once_through_kills_and_restarts(tmp_path: Path) -> 
     assert (result["counted"], result["sum"]) == (200, result["right"])
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # paho leaves a failed socket
 def test_users_passwords_and_certificates(tmp_path: Path) -> None:
     from gossamer.agents.membership.certificates import Authority
 
@@ -221,25 +357,18 @@ def test_users_passwords_and_certificates(tmp_path: Path) -> None:
     for file in ("good", "bad"):
         (tmp_path / file).chmod(0o600)
 
-    async def state(options: str, ready: bool) -> str:
-        address = f"mqtts://ann@localhost:{broker.port}/t?client_id=x&ca=certificates/ca.pem{options}"
-        source = parse_source(address, 1, 0, directory=tmp_path)
-        source.begin(0, 1e90)
-        assert isinstance(source, MqttSource)
-        task = asyncio.create_task(anext(aiter(source)))  # type: ignore[arg-type]
-        known = "is not connected yet"
-        await until_true(lambda: known not in source.failing, "an answer")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await asyncio.to_thread(source.broker.stop)
-        return source.failing
+    def state(options: str, authority: str = "certificates") -> str:
+        address = f"mqtts://ann@localhost:{broker.port}/t?client_id=x&ca={authority}/ca.pem{options}"
+        return failure(address, tmp_path)
 
+    Authority.create(tmp_path / "others", "others")
     try:
-        assert asyncio.run(state("&password_file=good", True)) == ""
-        assert "refuses this client (Not authorized)" in asyncio.run(state("&password_file=bad", False))
+        assert state("&password_file=good") == ""
+        assert "refuses this client (Not authorized)" in state("&password_file=bad")
+        assert "cannot be reached (self-signed certificate in" in state("&password_file=good", "others")
         (tmp_path / "good").chmod(0o644)
         with pytest.raises(InvalidInput, match="readable only by its owner"):
-            asyncio.run(state("&password_file=good", False))
+            state("&password_file=good")
     finally:
         broker.stop()
 
@@ -252,6 +381,10 @@ def test_users_passwords_and_certificates(tmp_path: Path) -> None:
         ("mqtt:///topic", "mqtt: needs the host of a broker"),
         ("mqtt://host/a?qos=2", "qos must be"),
         ("mqtt://host/a?ca=x", "ca, cert and key are for mqtts://"),
+        ("mqtts://host/a?key=x", "cert and key must be given together"),
+        ("mqtt://host/a?password_file=x", "password_file needs a user, as in mqtt://USER@HOST"),
+        ("mqtt://host/a/#/b", "needs a topic in which .*, got 'a/#/b'"),
+        ("mqtt://host/a+", r"got 'a\+'"),
         ("mqtt://host/a?feild=x", r"mqtt: takes the options .*, got 'feild' \(did you mean 'field'\?\)"),
     ],
 )

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gossamer.agents.broker import Broker
+from gossamer.agents.broker import Broker, check_topic
 from gossamer.agents.config.urls import Place, Url
 from gossamer.agents.sinks.kinds import Answer, Sink
 from gossamer.fingerprint import full_version
@@ -36,39 +36,51 @@ class MqttSink(Sink):
     def __init__(self, url: Url, owner: Place) -> None:
         super().__init__(url, owner)
         self.topic = url.path or f"gossamer/{owner.fleet}/{owner.name}"
+        check_topic(url.kind, self.topic)
         self.status = f"{self.topic}/status"
         self._discovery = url.text_of("discovery", "")
+        if self._discovery:
+            check_topic(url.kind, self._discovery)
         self._unit = url.text_of("unit", "")
         self._device_class = url.text_of("device_class", "")
         self._interval = url.seconds("interval", "10s")
         self._broker = Broker(url, owner, role="sink", connected=self._on_connection)
         self._ready = threading.Event()
+        self._refusal = ""
         self._client: Client | None = None
 
     def open(self) -> None:
         self._client = client = self._broker.client()
         client.max_queued_messages_set(_WAITING)
+        client.on_publish = self._on_publish
         client.will_set(self.status, "offline", qos=1, retain=True)
         self._broker.start()
 
     def write(self, answer: Answer) -> None:
         self._ready.wait(_PATIENCE)
         if self._broker.failing:
-            raise ConnectionError(self._broker.failing)
+            raise ConnectionError(self._refusal or self._broker.failing)
         self._publish(self.topic, json.dumps(answer))
 
     def close(self) -> None:
         if self._client is not None:
-            if not self._broker.failing:
-                self._publish(self.status, "offline")
-            self._broker.stop()
+            try:
+                if not self._broker.failing:
+                    self._publish(self.status, "offline")
+            finally:
+                self._broker.stop()
 
     def _publish(self, topic: str, content: str) -> None:
         assert self._client is not None
         sent = self._client.publish(topic, content, qos=1, retain=True)
         sent.wait_for_publish(_PATIENCE)
-        if not sent.is_published():
-            raise ConnectionError(f"the broker {self._broker.name} did not confirm an answer")
+        refusal, self._refusal = self._refusal, ""
+        if refusal or not sent.is_published():
+            raise ConnectionError(refusal or f"the broker {self._broker.name} did not confirm an answer")
+
+    def _on_publish(self, client: Client, data: object, packet: int, reason: Any, properties: object) -> None:
+        if reason.is_failure:  # which only MQTT 5 can say
+            self._refusal = f"the broker {self._broker.name} refuses a message ({reason})"
 
     def _on_connection(self, session_present: bool) -> None:
         """Say what there is, in the client's thread; also after a restart of a broker that has forgotten it."""

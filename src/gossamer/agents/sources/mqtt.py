@@ -5,8 +5,8 @@ acknowledged (PUBACK) only when the agent's store holds what it said, so a crash
 again what was not acknowledged. That includes messages that are in the store but whose acknowledgment got lost, so the
 store also keeps the identities of the latest messages:
 
-    sequence=PATH   the topic and the sequence number in the message
-    time=PATH       the topic and the time in the message
+    sequence=PATH   the topic, the reading, and its sequence number (and its time, if it is known)
+    time=PATH       the topic, the reading, and its time
     otherwise       a digest of the topic, the payload and the packet identifier, which a repeated delivery has again;
                     it counts only for messages that the broker marks as repeated, because sensors repeat values
 
@@ -15,6 +15,9 @@ but Mosquitto 2.0 exceeds the limit once it has been restarted, so identities ar
 the acknowledgment. It handles packets in order: it has all acknowledgments that were sent before an UNSUBSCRIBE (of a
 topic that was never subscribed to) which it answers. After a reconnection it repeats messages before it sends new ones.
 In a new session nothing is repeated, and packet identifiers begin again: then digests are forgotten.
+
+A session also keeps its subscriptions. So the store keeps the topics, and those of an earlier run are unsubscribed;
+what the broker had queued for them is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
+import logging
+import re
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -30,15 +34,17 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gossamer.agents.broker import Broker
+from gossamer.agents.broker import Broker, check_topic
 from gossamer.agents.config.urls import Place, Url
 from gossamer.agents.sources.formats import ReadingFormat, TimedReading
 from gossamer.agents.sources.kinds import LiveSource
-from gossamer.agents.statistics.readings import Vector, vector
+from gossamer.agents.statistics.readings import LINE_LIMIT, BadObservation, Vector, vector
 from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
+
+log = logging.getLogger("gossamer.agents.sources.opening")
 
 _WINDOW = 256
 """Number of the latest messages whose identities are always kept, and the limit on messages in flight that a broker is
@@ -90,7 +96,12 @@ class MqttSource(LiveSource):
                 f"{url.kind}: needs a topic, or one for each of the {owner.dimension} component(s) of an observation "
                 f"with commas between them, got {len(topics)}: {url.text!r}"
             )
+        for topic in topics:
+            check_topic(url.kind, topic, wildcards=True)
         self.topics = topics
+        self._patterns = [re.sub(r"^\$share/[^/]*/", "", topic) for topic in topics]
+        self._left: list[str] = []  # topics of an earlier run
+        self._leaving = False  # whether the broker has not yet confirmed that it forgot them
         self.joins = owner.dimension > 1 and len(topics) > 1
         self.format = ReadingFormat.of(url, owner.dimension, sequence=True)
         self.qos = int(url.text_of("qos", "1", choices=("0", "1")))
@@ -131,15 +142,18 @@ class MqttSource(LiveSource):
         with self._lock:
             identities = b"".join(key for key, seen in self._seen.items() if seen.number <= number).hex()
             waiting = next((w for k, w in reversed(self._waited) if k <= number), [])
-        return json.dumps({"number": number, "waiting": waiting, "identities": identities}).encode()
+        kept = {"number": number, "waiting": waiting, "identities": identities, "topics": self.topics}
+        return json.dumps(kept).encode()
 
     def resume(self, kept: bytes) -> None:
         state = json.loads(kept or b"{}")
         if "identities" not in state:  # the position of another source
             return
         identities = bytes.fromhex(state["identities"])
+        topics = state.get("topics", self.topics)
+        self._left = [topic for topic in topics if topic not in self.topics]
         self._count = self._stored = int(state["number"])
-        if len(state["waiting"]) == self.dimension and self.joins:
+        if len(state["waiting"]) == self.dimension and self.joins and topics == self.topics:
             self._waiting = list(state["waiting"])
             self._waited.append((self._count, list(self._waiting)))
         for k in range(0, len(identities), _DIGEST):
@@ -147,6 +161,9 @@ class MqttSource(LiveSource):
 
     def stored(self, kept: bytes) -> None:
         """Acknowledge what is in the store, in the order in which it came."""
+        client = self._client
+        # The client would send an acknowledgment even before it has introduced itself again.
+        connected = client is not None and client.is_connected()
         with self._lock:
             self._stored = max(self._stored, int(json.loads(kept)["number"]))
             while len(self._waited) > 1 and self._waited[1][0] <= self._stored:
@@ -154,13 +171,12 @@ class MqttSource(LiveSource):
             ready = []
             while self._unacknowledged and self._unacknowledged[0][0] <= self._stored:
                 _, connection, packet, identity = self._unacknowledged.popleft()
-                if connection == self._connection:  # otherwise it is delivered again
+                if connected and connection == self._connection:  # otherwise it is delivered again
                     ready.append(packet)
                     self._acknowledged.append(identity)
             asks = not self._asked and len(self._acknowledged) >= _CONFIRMED
             if asks:
                 self._asked = len(self._acknowledged)
-            client = self._client
         if client is not None:
             for packet in ready:
                 client.ack(packet, 1)
@@ -200,21 +216,26 @@ class MqttSource(LiveSource):
                 return None
             reading = None if known else self._reading(delivery)
             if reading is not None and self._identified:
-                sender = "" if math.isnan(reading.time) else repr(reading.time)
-                identity = _digest(delivery.topic, reading.sequence or sender)
+                identity = _digest(delivery.topic, str((*reading[1:], reading.value.tolist())))
                 known = identity in self._seen
             return None if reading is None or known else self._observation(delivery.topic, reading)
         finally:
             self._note(delivery, identity, known)
 
     def _reading(self, delivery: _Delivery) -> TimedReading | None:
+        if len(delivery.payload) > LINE_LIMIT:
+            raise BadObservation(f"a reading must be a short text, got {len(delivery.payload)} bytes")
         text = delivery.payload.decode("utf-8", "replace")
+        component = self._component(delivery.topic)
         if not self.joins:
             return self.format.read(text, self.dimension, self.largest)
-        return self.format.component(self._component(delivery.topic)).read(text, 1, self.largest)
+        return self.format.component(component).read(text, 1, self.largest)
 
     def _component(self, topic: str) -> int:
-        return next(k for k, pattern in enumerate(self.topics) if self._matches(pattern, topic))
+        for k, pattern in enumerate(self._patterns):
+            if self._matches(pattern, topic):
+                return k
+        raise BadObservation(f"a reading must be from {','.join(self.topics)}, got one from {topic}")
 
     def _observation(self, topic: str, reading: TimedReading) -> Vector | None:
         """Return the reading itself; if it is one component, all of them once each has a new value."""
@@ -276,6 +297,13 @@ class MqttSource(LiveSource):
         self._begin_connection()
         self._hand_over(session_present)
         assert self._client is not None
+        if not session_present and self._count and self.broker.session:
+            log.warning(
+                "%s", f"the broker {self.broker.name} has kept no messages for this agent since they parted"
+            )
+        self._leaving = session_present and bool(self._left)
+        if self._leaving:
+            self._client.unsubscribe(self._left)
         self._client.subscribe([(topic, self.qos) for topic in self.topics])
 
     def _begin_connection(self) -> None:
@@ -298,6 +326,9 @@ class MqttSource(LiveSource):
         self, client: Client, data: object, packet: int, reasons: list[Any], properties: object
     ) -> None:
         """Note that the broker has the acknowledgments that were sent before it was asked."""
+        if self._leaving:
+            self._leaving, self._left = False, []
+            return
         with self._lock:
             for _ in range(self._asked):
                 seen = self._seen.get(self._acknowledged.popleft())
