@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from tests.support.processes import runs
 from tests.support.reading import collect, parse_source
+from tests.support.terminal import ROOT
 from tests.support.waiting import PATIENCE, until, until_true
 
 from gossamer.agents.sources import backoff
@@ -24,6 +27,69 @@ def test_a_command_gives_its_lines() -> None:
     assert isinstance(source, LiveSource)
     assert collect(source) == [[1], [2]]
     assert source.bad == 1
+
+
+ROS2 = """
+import argparse, signal, sys
+
+MESSAGES = {
+    "std_msgs/msg/Float64": {"data": 0.75},
+    "geometry_msgs/msg/PoseStamped": {
+        "header": {"stamp": {"sec": 1700000000, "nanosec": 5}, "frame_id": "map"},
+        "pose": {
+            "position": {"x": 1.0, "y": 2.0, "z": 3.0},
+            "orientation": {"x": 0.0, "y": 0.0, "z": 0.0, "w": 1.0},
+        },
+    },
+    "sensor_msgs/msg/Temperature": {
+        "header": {"stamp": {"sec": 1700000000, "nanosec": 5}, "frame_id": "duct"},
+        "temperature": 21.5,
+        "variance": 0.0,
+    },
+}
+
+def leaves(part):
+    return [leaf for inner in part.values() for leaf in leaves(inner)] if isinstance(part, dict) else [str(part)]
+
+parser = argparse.ArgumentParser()
+for name in ("topic", "echo", "name", "type"):
+    parser.add_argument(name)
+parser.add_argument("--csv", action="store_true")
+parser.add_argument("--field", default="")
+given = parser.parse_args()
+part = MESSAGES[given.type]
+for name in filter(None, given.field.split(".")):
+    part = part[name]
+sys.stdout.reconfigure(line_buffering=True)
+for _ in range(3):
+    if not isinstance(part, dict):
+        print(part, end="\\n---\\n")
+    elif given.csv:
+        print(",".join(leaves(part)))
+    else:
+        print("\\n".join(f"{key}: {value}" for key, value in part.items()), end="\\n---\\n")
+signal.pause()
+"""
+"""A stand-in for `ros2 topic echo`. As in the real one (ros2topic/verb/echo.py and ros2cli/cli.py), a field that is
+a number is printed with a separator, also with --csv, and standard output is line buffered."""
+
+
+@pytest.mark.parametrize(
+    ("message", "observation"),
+    [("Float64", [0.75]), ("PoseStamped", [1.0, 2.0, 3.0]), ("Temperature", [21.5])],
+)
+def test_the_recipes_for_ros2(
+    message: str, observation: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ros2"
+    program.write_text(f"#!{sys.executable}{ROS2}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    [recipe] = [line for line in re.findall("^cmd:ros2 .*", page, re.MULTILINE) if message in line]
+    source = parse_source(recipe, len(observation), 0)
+    assert collect(source, 3) == [observation] * 3
+    assert source.bad == 0
 
 
 def test_a_command_that_ends_is_a_failure_unless_it_is_meant_to(
