@@ -71,7 +71,7 @@ def test_it_conforms_and_says_when_it_ends(broker: Mosquitto) -> None:
 
 def test_home_assistant_finds_it(broker: Mosquitto) -> None:
     address = broker.address("t?discovery=homeassistant&unit=%C2%B0C&device_class=temperature&interval=20s")
-    publisher = Publisher(address, Place(2, name="pump", fleet="plant one"))
+    publisher = Publisher(address, Place(3, name="pump", fleet="plant one"))  # a model of 2 covariates
     publisher.open()
     publisher.offer({"settled": True, "estimate": [1, 2]}, 0.0)
     until(lambda: "t" in broker.retained("t"), "an answer")

@@ -47,6 +47,7 @@ class MqttSink(Sink):
         self._broker = Broker(url, owner, role="sink", connected=self._on_connection)
         self._ready = threading.Event()
         self._refusal = ""
+        self._parts: tuple[str, ...] = ()  # of an estimate, once there was one: "", or "[0]", "[1]", ...
         self._client: Client | None = None
 
     def open(self) -> None:
@@ -60,6 +61,11 @@ class MqttSink(Sink):
         self._ready.wait(_PATIENCE)
         if self._broker.failing:
             raise ConnectionError(self._refusal or self._broker.failing)
+        estimate = answer.get("estimate")
+        parts = tuple(f"[{k}]" for k in range(len(estimate))) if isinstance(estimate, list) else ("",)
+        if parts != self._parts:
+            self._parts = parts
+            self._announce()
         self._publish(self.topic, json.dumps(answer))
 
     def close(self) -> None:
@@ -85,15 +91,20 @@ class MqttSink(Sink):
     def _on_connection(self, session_present: bool) -> None:
         """Say what there is, in the client's thread; also after a restart of a broker that has forgotten it."""
         assert self._client is not None
-        for topic, content in self.configurations() if self._discovery else ():
-            self._client.publish(topic, json.dumps(content), qos=1, retain=True)
+        self._announce()
         self._client.publish(self.status, "online", qos=1, retain=True)
         self._broker.works()
         self._ready.set()
 
+    def _announce(self) -> None:
+        """Tell Home Assistant what there is; how many numbers an estimate has is known from the first one."""
+        assert self._client is not None
+        for topic, content in self.configurations() if self._discovery and self._parts else ():
+            self._client.publish(topic, json.dumps(content), qos=1, retain=True)
+
     def configurations(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Topics and contents of Home Assistant's discovery, one per entity."""
-        owner, n = self.place, self.place.dimension
+        owner = self.place
         node = re.sub(r"[^A-Za-z0-9_-]+", "_", f"gossamer_{owner.fleet}_{owner.name}")
         common = {
             "state_topic": self.topic,
@@ -112,9 +123,8 @@ class MqttSink(Sink):
         if self._unit:
             measured["unit_of_measurement"] = self._unit
         quantity = measured | ({"device_class": self._device_class} if self._device_class else {})
-        parts = [""] if n == 1 else [f"[{k}]" for k in range(n)]
         entities: list[tuple[str, str, str, dict[str, Any]]] = []
-        for part in parts:
+        for part in self._parts:
             entities += [
                 ("sensor", f"estimate{part}", f"value_json.estimate{part}", quantity),
                 ("sensor", f"standard error{part}", f"value_json.standard_error{part}", measured),
