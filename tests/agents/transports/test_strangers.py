@@ -24,7 +24,8 @@ from tests.support.waiting import until
 from gossamer.agents.config.settings import Neighbor
 from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.transports import handshakes
-from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
+from gossamer.agents.transports.secured import longest_message
+from gossamer.agents.transports.tls import Connection, TlsTransport
 from gossamer.fingerprint import full_version
 from gossamer.networks import Network
 

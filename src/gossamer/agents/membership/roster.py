@@ -33,7 +33,7 @@ else:
     msgspec = require("msgspec", "agents")
 
 LARGEST = 1_000_000
-"""Largest size of a roster in bytes, which also fits into a message (`tls.longest_message`): about 10,000 agents with
+"""Largest size of a roster in bytes, which fits into a message (`secured.longest_message`): about 10,000 agents with
 four neighbors each."""
 
 IDS = 2**32

@@ -108,7 +108,7 @@ class Connector:
         if settings.reachable or self._relay is not None:
             self._start_accepting(settings)
         if self._relay is not None:
-            self._relay.neighbors = frozenset(n.id for n in settings.neighbors if settings.relayed(n))
+            self._relay.neighbors = {str(n.id): n.id for n in settings.neighbors if settings.relayed(n)}
             self._relay.open()
         self._callers.follow(settings, client)
 
@@ -150,7 +150,7 @@ class Connector:
             self._server, client = contexts(settings.tls)
         self._settings = settings
         if self._relay is not None:
-            self._relay.neighbors = frozenset(n.id for n in settings.neighbors if settings.relayed(n))
+            self._relay.neighbors = {str(n.id): n.id for n in settings.neighbors if settings.relayed(n)}
         self._callers.follow(settings, client)
 
     def call(self, neighbor: Neighbor) -> None:

@@ -6,7 +6,8 @@ import socket
 import ssl
 from typing import Any
 
-from gossamer.agents.config.settings import Tls
+from gossamer.agents.config.settings import AgentSettings, Tls
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.text import printable
 from gossamer.errors import GossamerError
 from gossamer.fingerprint import full_version
@@ -38,6 +39,11 @@ class Refused(Exception):
     def __init__(self, why: str, said: str = "") -> None:
         super().__init__(why)
         self.said = said
+
+
+def longest_message(settings: AgentSettings) -> int:
+    """An upper bound on the size of a valid message in bytes; a transport need not hold more."""
+    return max(1 << 20, 2 * settings.limits.message_bytes, 512 * Layout.of(settings).size)
 
 
 def greeting_of(fleet: str, agent: int | str) -> bytes:

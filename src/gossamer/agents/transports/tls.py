@@ -29,9 +29,8 @@ from contextlib import suppress
 from gossamer.agents.config.settings import AgentSettings, Neighbor
 from gossamer.agents.round.round_trip import RoundTrip
 from gossamer.agents.round.transport import Deliver
-from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.connector import Answer, Connector
-from gossamer.agents.transports.secured import Secured
+from gossamer.agents.transports.secured import Secured, longest_message
 
 log = logging.getLogger("gossamer.agents")
 
@@ -54,11 +53,6 @@ _BURST, _REST = 4, 9.0
 
 _LATE = 16
 """Number of polls after the deadline of an exchange, so that a neighbor that never stops sending cannot hold it up."""
-
-
-def longest_message(settings: AgentSettings) -> int:
-    """An upper bound on the size of a valid message in bytes; a transport need not hold more."""
-    return max(1 << 20, 2 * settings.limits.message_bytes, 512 * Layout.of(settings).size)
 
 
 class Connection:
