@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,15 +12,17 @@ from pathlib import Path
 
 import pytest
 from tests.support.memory_fleet import enter, leave
-from tests.support.mosquitto import Mosquitto
+from tests.support.mosquitto import Mosquitto, needs_mosquitto
 from tests.support.small_fleets import fleet, hidden, make_certificates
 from tests.support.waiting import PATIENCE, until, until_true
 from tests.support.zenoh_router import MIDDLES, ZenohRouter
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.transports import calling
+from gossamer.agents.transports import relay as relays
+from gossamer.agents.transports.carriers import _UNSENT
 from gossamer.agents.transports.faulty import Faulty
-from gossamer.agents.transports.relay import _HEADER
+from gossamer.agents.transports.relay import _HEADER, Relay
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults, Loss
@@ -61,6 +65,9 @@ class Pair:
         before = [len(heard) for heard in self.heard]
         until(lambda: all(len(h) > b + 3 for h, b in zip(self.heard, before, strict=True)), what)
 
+    def relays(self) -> list[Relay]:
+        return [relay for end in self.ends if (relay := end._connector._relay) is not None]
+
     def close(self) -> None:
         self._stop.set()
         for thread in self._threads:
@@ -101,7 +108,8 @@ def test_another_client_sees_ciphertext_and_can_only_disturb(tmp_path: Path, bro
                 publish(topic, _HEADER.pack(number, k + 9) + b"a gap")
                 for fake in range(100):  # connections in the neighbor's name
                     publish(topic, _HEADER.pack(fake.to_bytes(8, "big"), 0) + b"\x16nonsense")
-            publish("site/gossamer/0/7", _HEADER.pack(b"stranger", 0) + b"\x16")
+            for name in ("7", "1" * 5000, "one"):  # agents that are no neighbors
+                publish(f"site/gossamer/0/{name}", _HEADER.pack(b"stranger", 0) + b"\x16")
             pair.hears_more("messages after the attack")
     finally:
         pair.close()
@@ -192,6 +200,156 @@ def test_what_was_sent_before_an_end_closed_arrives(tmp_path: Path, broker: Midd
     closing.join(PATIENCE)
     second.close()
     assert heard == texts
+
+
+def test_a_dropped_packet_ends_a_connection_which_is_made_again(tmp_path: Path, broker: Middle) -> None:
+    pair = Pair(tmp_path, broker)
+    try:
+        for relay in pair.relays():
+            pair.hears_more("messages through the broker")
+            before, send = set(relay._streams), relay._carrier.send
+            dropped: list[bytes] = []
+
+            def drop_one(topic: str, packet: bytes, send=send, dropped=dropped) -> bool:
+                if dropped or len(packet) == _HEADER.size:
+                    return bool(send(topic, packet))
+                dropped.append(packet)
+                return True
+
+            relay._carrier.send = drop_one  # type: ignore[method-assign]
+            until(lambda gone=before, r=relay: not gone & set(r._streams), "the end of the connection")
+            pair.hears_more("messages over a new connection")
+            assert dropped
+    finally:
+        pair.close()
+    pair.check()
+
+
+@needs_mosquitto
+def test_who_takes_the_place_of_an_agent_at_the_broker_drops_its_packets_and_no_more(tmp_path: Path) -> None:
+    """Another client with the client identifier of the agent: the broker ends the agent's connection, and its packets
+    go to the other one, until the agent connects again."""
+    from paho.mqtt import client as mqtt
+
+    broker = Mosquitto(tmp_path)
+    pair = Pair(tmp_path, broker)
+    try:
+        pair.hears_more("messages through the broker")
+        before = [set(relay._streams) for relay in pair.relays()]
+        other = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, client_id=pair.relays()[0]._carrier._broker.client_id
+        )
+        other.connect("127.0.0.1", broker.port)
+        other.loop()
+        until(lambda: pair.relays()[0]._carrier.failing, "a lost connection to the broker")
+        other.disconnect()
+        pair.hears_more("messages over a new connection")
+        assert not any(old & set(relay._streams) for old, relay in zip(before, pair.relays(), strict=True))
+    finally:
+        pair.close()
+        broker.stop()
+    pair.check()
+
+
+@needs_mosquitto
+def test_packets_lost_with_a_connection_to_the_broker_do_not_stop_an_agent(tmp_path: Path) -> None:
+    """A broker stops reading and is killed: packets wait in the client at that moment, and later ones are refused."""
+    broker = Mosquitto(tmp_path)
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
+    carrier = Relay(hidden(settings, (0, 1), broker.address("site"))[0], lambda *_: None)._carrier
+    carrier.open()
+    try:
+        until(lambda: not carrier.failing, "a connection to the broker")
+        assert broker._process is not None
+        broker._process.send_signal(signal.SIGSTOP)
+        sent = 0
+        while carrier.send("1/0", bytes(1 << 16)):
+            sent += 1
+        assert sent >= _UNSENT
+        broker._process.kill()
+        broker._process.wait(PATIENCE)
+        until(lambda: any(packet.rc for packet in carrier._unsent), "packets known to be lost")
+        assert not carrier.send("1/0", b"x")
+        broker.start()
+        until(lambda: carrier.send("1/0", b"x"), "a broker that takes packets again")
+    finally:
+        carrier.close()
+        broker.stop()
+
+
+def test_a_long_message_waits_until_it_is_read(tmp_path: Path, broker: Middle) -> None:
+    """It does not fit into the socket buffers, its reader is busy, and its sender ends the connection."""
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
+    first, second = (TlsTransport(s) for s in hidden(settings, (0, 1), broker.address("site")))
+    first.open()
+    second.open()
+    until(lambda: first.present() and second.present(), "a connection")
+    [stream] = second._connector._relay._streams.values()
+    text = bytes(range(250)) * 4000
+    first.exchange(0, {1: text}, time.monotonic() + 0.01, lambda sender, payload: False)
+
+    def nothing_left() -> bool:
+        first.exchange(0, {}, time.monotonic() + 0.01, lambda sender, payload: False)
+        return not first._connections[1].unsent
+
+    until(nothing_left, "a message that is sent")
+    first.close()
+    until(lambda: stream.finished, "the end of the connection")
+    heard: list[bytes] = []
+
+    def deliver(sender: int, payload: bytes) -> bool:
+        heard.append(payload)
+        return False
+
+    def nothing_more() -> bool:
+        second.exchange(0, {}, time.monotonic() + 0.01, deliver)
+        return not second.present()
+
+    until(nothing_more, "a lost connection")
+    second.close()
+    assert heard == [text]
+
+
+def test_a_connection_with_as_many_packets_as_can_be_numbered_is_made_again(
+    tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relays, "_PACKETS", 20)
+    pair, seen = Pair(tmp_path, broker), set()
+    try:
+
+        def several() -> bool:
+            seen.update(number for relay in pair.relays() for _, number in list(relay._streams))
+            return len(seen) > 2
+
+        until(several, "new connections")
+        pair.hears_more("messages over a new connection")
+    finally:
+        pair.close()
+    pair.check()
+
+
+def test_a_relay_survives_calls_when_it_is_closed_and_without_descriptors(
+    tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
+    relay = Relay(hidden(settings, (0, 1), broker.address("site"))[0], lambda *_: None)
+    relay.neighbors = {"1": 1}
+    call = _HEADER.pack(b"a number", 0) + b"\x16"
+    relay.open()
+    until(lambda: not relay._carrier.failing, "a connection to the broker")
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "socketpair", _no_descriptors)
+        relay._receive("1", call)
+    assert not relay._streams
+    relay.close()
+    relay._receive("1", call)
+    with pytest.raises(OSError, match=r"closed|away"):
+        relay.dial(1)
+    assert not relay._streams
+
+
+def _no_descriptors() -> None:
+    raise OSError(24, "Too many open files")
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ class _MqttCarrier(_Client):
 
     def send(self, topic: str, packet: bytes) -> bool:
         with suppress(IndexError):  # the queue is empty, or a new connection cleared it
-            while self._unsent[0].is_published():
+            while self._unsent[0].rc or self._unsent[0].is_published():  # lost with a connection, or sent
                 self._unsent.popleft()
         if len(self._unsent) >= _UNSENT or self._broker.failing:
             return False
