@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shlex
 import subprocess
@@ -12,7 +14,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.cells import cell_len
 from tests.support.commands import invoke
+from tests.support.terminal import Terminal
 
 import gossamer as gs
 from gossamer.cli import COMMANDS, main, options
@@ -23,13 +27,12 @@ from gossamer.fingerprint import full_version
 from gossamer.networks import reading
 
 HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "pandas", "dask")
-FLEET = ("init", "up", "status", "renew", "add", "remove", "link", "unlink", "replace", "push", "roster")
 PAGES = [
     ["--help"],
     ["--version"],
     [],
     *([name, "--help"] for name in COMMANDS),
-    *(["fleet", name, "--help"] for name in FLEET),
+    *(["fleet", name, "--help"] for name in EXAMPLES_OF),
     *(["store", name, "--help"] for name in ("check", "backup", "restore")),
 ]
 
@@ -70,6 +73,25 @@ def test_every_command_has_help(words):
     assert "Usage: gossamer" in result.output or "Usage: root" in result.output
     assert " ".join(words[:-1]) in result.output
     assert not re.search(r"<(bool|str|int|float|path|list)|list\[", result.output)  # no types of Python
+
+
+@pytest.mark.parametrize("words", [page[:-1] for page in PAGES if page and page != ["--version"]])
+def test_help_is_whole_on_narrow_screens_and_ends_with_examples_in_one_line(words, monkeypatch):
+    for width in (60, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        page = invoke(*words, "--help").output
+        assert "…" not in page
+        assert max(map(cell_len, page.splitlines())) <= width
+    _, _, examples = page.partition("Examples:")
+    lines = examples.split("\n")
+    assert all(line.startswith(f" gossamer {' '.join(words)}") for line in lines if line.strip())
+    assert len([line for line in lines if line.strip()]) >= 2
+
+
+def test_help_breaks_paragraphs_only_where_the_screen_ends(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    text = "The compiled code is kept on disk; run this after installing and after an edit, as `make setup` does."
+    assert text in invoke("warmup", "--help").output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -152,7 +174,7 @@ def test_commands_translate_and_nested_commands_do(tmp_path):
     assert str(result.exception).startswith("--weights must be")
 
 
-@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if entry.examples])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_examples_on_help_pages_are_valid(name):
     for example in COMMANDS[name].examples:
         COMMANDS[name].load(name).make_context(name, shlex.split(example))
@@ -164,7 +186,6 @@ def test_examples_of_commands_of_fleets_are_valid(name):
     assert sorted(commands) == sorted(EXAMPLES_OF)
     for example in EXAMPLES_OF[name]:
         commands[name].make_context(name, shlex.split(example))
-    assert "Examples:" in invoke("fleet", name, "--help").output
 
 
 def test_only_the_top_level_installs_completion():
@@ -179,9 +200,19 @@ def test_only_the_top_level_installs_completion():
         ("gossamer tu", 1, ["tune"]),
         ("gossamer exact gri", 2, ["grid:10x10"]),
         ("gossamer exact grid:3x3 -m anyt", 4, ["anytime-sda"]),
+        ("gossamer learn grid:3x3 -m anyt", 4, ["anytime-sda"]),
+        ("gossamer estimate grid:3x3 --methods anyt", 4, ["anytime-sda"]),
+        ("gossamer evaluate-policy cartpole --network gri", 4, ["grid:10x10"]),
+        ("gossamer fleet init --topology gri", 4, ["grid:10x10"]),
+        ("gossamer fleet init --method anyt", 4, ["anytime-sda"]),
+        ("gossamer fleet edges --topology gri", 4, ["grid:10x10"]),
+        ("gossamer exact mine", 2, []),  # then the shell completes files
+        ("gossamer exact /", 2, []),
+        ("gossamer exact grid:3x3 -m ./mi", 4, []),
     ],
 )
 def test_shells_complete_commands_networks_and_methods(words, place, completions, tmp_path):
+    (tmp_path / "mine.py").touch()
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(place), "_GOSSAMER_COMPLETE": "complete_bash"}
     program = [
         sys.executable,
@@ -194,11 +225,38 @@ def test_shells_complete_commands_networks_and_methods(words, place, completions
     assert done.stdout.split() == completions
 
 
-def test_files_and_the_last_of_several_methods_are_completed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").touch()
-    (tmp_path / "minutes.csv").touch()
-    (tmp_path / "mirror").mkdir()
-    assert options.methods("mi") == ["mine.py", "mirror/"]
-    assert options.networks("min") == ["mine.py", "minutes.csv"]
-    assert options.methods("sda d-m") == ["sda d-masg"]
+def test_the_last_of_several_methods_is_completed():
+    assert options.complete_methods("sda d-m") == ["sda d-masg"]
+
+
+@pytest.mark.slow
+def test_bash_completes_networks_and_files_on_a_terminal(tmp_path):
+    shell = Terminal(tmp_path)
+    program = tmp_path / "bin" / "gossamer"  # named as what is completed
+    program.write_text(f"#!{sys.executable}\nfrom gossamer.cli import main\nmain()\n")
+    (tmp_path / "roads of gold.txt").touch()
+    (tmp_path / "folder").mkdir()
+    # The function prints its words; completion calls the program of this name.
+    shell.environment |= {"PS1": "", "TERM": "dumb", "_GOSSAMER_COMPLETE": "source_bash"}
+    (tmp_path / "setup.sh").write_text(
+        shell.run("gossamer") + "\ngossamer() { printf '<%s>' \"$@\"; echo; }\nunset _GOSSAMER_COMPLETE\n"
+    )
+    ours, theirs = pty.openpty()
+    words = ["bash", "--noprofile", "--rcfile", "setup.sh", "-i"]
+    options = {"cwd": tmp_path, "env": shell.environment, "start_new_session": True}
+    running = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, **options)
+    os.close(theirs)
+    try:
+        for typed in ("gri\t", "roa\t", "fol\tx", f"{tmp_path}/roa\t"):
+            os.write(ours, f"gossamer exact {typed}\n".encode())
+        os.write(ours, b"exit\n")
+        screen = b""
+        with contextlib.suppress(OSError):  # what Linux raises when the other end is closed
+            while part := os.read(ours, 4096):
+                screen += part
+    finally:
+        running.kill()
+        running.wait()
+        os.close(ours)
+    for found in ("grid:10x10", "roads of gold.txt", "folder/x", f"{tmp_path}/roads of gold.txt"):
+        assert f"<exact><{found}>" in screen.decode(), screen.decode()

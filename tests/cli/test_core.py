@@ -88,6 +88,24 @@ def test_after_a_crash_the_error_counts_the_living():
     assert row["centralized_limit"] == pytest.approx(1 / 60)
 
 
+def test_over_limit_is_shown_with_an_interval_that_counts_the_trials():
+    words = ("simulate", "path:5", "-T", 60, "--trials", 3)
+    (row,) = json.loads(run(*words, "--json"))
+    half = 4.303 * row["stderr"] / row["centralized_limit"]  # Student's t with two degrees of freedom
+    shown = run(*words)
+    assert f" {row['over_limit']:.3g} ± {half:.3g}" in shown
+    assert "over limit: ± half of its 95% interval" in shown
+    alone = run("simulate", "path:5", "-T", 60, "--trials", 1)
+    assert "±" not in alone
+    assert "--trials 100 shows one" in alone
+
+
+def test_errors_of_a_comparison_say_what_their_interval_is():
+    words = ("compare", "path:5", "-T", 60, "-m", "sda")
+    assert "±" not in run(*words)
+    assert "simulated errors: ± standard error" in run(*words, "--trials", 3)
+
+
 def test_names_in_brackets_are_not_markup(tmp_path):
     (tmp_path / "[red]x.txt").write_text("a b\nb c\n")
     assert "[red]x" in run("network", tmp_path / "[red]x.txt")

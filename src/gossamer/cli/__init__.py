@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.commands import Entry, group_of
+from gossamer.cli.commands import Entry, epilog_of, group_of
 from gossamer.errors import GossamerError, OutputError, missing
 from gossamer.fingerprint import full_version
 
@@ -55,7 +55,7 @@ COMMANDS = {
         "Regenerate the paper's figures, exactly and by simulation, and check each of its claims.",
         ("", "--quick --figure 2"),
     ),
-    "warmup": Entry("warmup:warmup", "Compile everything ahead of time, on all cores."),
+    "warmup": Entry("warmup:warmup", "Compile everything ahead of time, on all cores.", ("", "--jobs 2")),
     "estimate": Entry(
         "applications:estimate",
         "Estimate one parameter vector at every sensor, and compare with earlier methods and the limit.",
@@ -82,10 +82,20 @@ COMMANDS = {
         ("--open", "--save lesson.html --scene 4", "fleet/fleet.toml --port 8080"),
     ),
     "sources": Entry(
-        "sources:sources", "List the kinds of sources and sinks, with those of installed packages."
+        "sources:sources",
+        "List the kinds of sources and sinks, with those of installed packages.",
+        ("", "--json"),
     ),
-    "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
-    "store": Entry("store:store_app", "Check, back up and restore the store of an agent."),
+    "fleet": Entry(
+        "fleet:fleet_app",
+        "Create, run and inspect a fleet of agents.",
+        ("init --topology grid:3x3", "up fleet/fleet.toml --source sim:20,1,3"),
+    ),
+    "store": Entry(
+        "store:store_app",
+        "Check, back up and restore the store of an agent.",
+        ("check store/pump.sqlite", "backup store/pump.sqlite copy.sqlite"),
+    ),
 }
 """All commands with the first sentence of their help, so that listing them does not import them."""
 
@@ -100,6 +110,7 @@ def build() -> typer.Typer:
         name="gossamer",
         cls=group_of(COMMANDS),
         help=SUMMARY,
+        epilog=epilog_of("", ("compare grid:10x10 path:50", "dashboard --open")),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",

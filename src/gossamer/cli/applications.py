@@ -19,8 +19,9 @@ from gossamer.cli.options import (
     Seed,
     Trials,
     Weights,
+    complete_methods,
+    complete_networks,
     grouped,
-    networks,
     option,
 )
 from gossamer.cli.output import Record, column, emit, few, wide
@@ -33,7 +34,15 @@ if TYPE_CHECKING:
     from gossamer.results import Result
     from gossamer.theory import Bound
 
-Methods = Annotated[str, option("Averaging methods to use, separated by spaces, or all.", "--methods", "-m")]
+Methods = Annotated[
+    str,
+    option(
+        "Averaging methods to use, separated by spaces, or all.",
+        "--methods",
+        "-m",
+        autocompletion=complete_methods,
+    ),
+]
 Rivals = Annotated[bool, option("Also show methods from earlier papers.", "--rivals/--no-rivals")]
 
 KNOWN = ", Abar known (exact)"
@@ -135,7 +144,7 @@ def evaluate_policy(
         typer.Argument(
             help="A network by name (cycle:10, grid:3x3, ...) or a file; or an environment without a table of states: "
             "cartpole, mountaincar, or a module of PettingZoo such as mpe2.simple_spread_v3.",
-            autocompletion=networks,
+            autocompletion=complete_networks,
         ),
     ],
     problem: Annotated[

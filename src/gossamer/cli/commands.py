@@ -6,6 +6,8 @@ which parameter, so this is the one place where the name of a parameter becomes 
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from importlib import import_module
@@ -44,11 +46,28 @@ def _in_words(params: list[Click]) -> list[Click]:
     return params
 
 
-class FlagCommand(TyperCommand):
-    """A command whose errors begin with the flag instead of the name of the parameter."""
+class _HelpPage:
+    """The help page of a command or a group: types in words, whole paragraphs, and no word cut on a narrow screen."""
+
+    help: str | None
 
     def get_params(self, ctx: Click) -> list[Click]:
-        return _in_words(super().get_params(ctx))
+        return _in_words(super().get_params(ctx))  # type: ignore[misc]
+
+    def format_help(self, ctx: Click, formatter: Click) -> None:
+        from rich import columns
+        from typer import rich_utils
+
+        from gossamer.cli.tables import WholeWords  # loads Rich
+
+        # Both tables of a page cut long words by default, such as the name of a method.
+        rich_utils.Table = columns.Table = WholeWords  # type: ignore[attr-defined]
+        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(self.help or ""))
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+
+
+class FlagCommand(_HelpPage, TyperCommand):
+    """A command whose errors begin with the flag instead of the name of the parameter."""
 
     def invoke(self, ctx: Click) -> object:
         """Run the command; an error about one of its parameters is reported for the flag."""
@@ -64,11 +83,8 @@ class FlagCommand(TyperCommand):
             _running.reset(before)
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands, with the types of its options in words."""
-
-    def get_params(self, ctx: Click) -> list[Click]:
-        return _in_words(super().get_params(ctx))
+class CommandGroup(_HelpPage, TyperGroup):
+    """A group of commands."""
 
 
 def refuse(names: str, why: str) -> None:
@@ -87,7 +103,7 @@ def _flag(param: Click) -> str | None:
 
 def epilog_of(command: str, examples: Iterable[str]) -> str | None:
     """Return the end of a help page: the command with the words of each example."""
-    shown = "\n\n".join(f"gossamer {command} {example}" for example in examples)
+    shown = "\n\n".join(" ".join(["gossamer", *filter(None, (command, example))]) for example in examples)
     return f"Examples:\n\n{shown}" if shown else None
 
 
@@ -104,9 +120,9 @@ class Entry(NamedTuple):
         loaded = getattr(import_module(f"gossamer.cli.{module}"), attribute)
         if not isinstance(loaded, typer.Typer):
             function, loaded = loaded, typer.Typer(add_completion=False)
-            loaded.command(name, cls=FlagCommand, epilog=epilog_of(name, self.examples))(function)
+            loaded.command(name, cls=FlagCommand)(function)
         command: Click = typer.main.get_command(loaded)
-        command.name = name
+        command.name, command.epilog = name, epilog_of(name, self.examples)
         return command
 
 

@@ -64,6 +64,7 @@ REFERENCES = {
 """Rows shown in addition to the methods, by the column that holds them."""
 
 ONE_TRIAL = "the error of one trial is random, and its interval is unknown; --trials 100 shows one"
+INTERVAL = "over limit: ± half of its 95% interval"
 
 
 @grouped()
@@ -197,7 +198,7 @@ def _show_trials(result: TrialResult[Integers, Floats], output: OutputOptions) -
         result,
         records,
         title=f"{result.title}: {result.trials} trial{'s' if result.trials > 1 else ''}",
-        notes=[*result.notes, *([ONE_TRIAL] if result.trials == 1 else [])],
+        notes=[*result.notes, ONE_TRIAL if result.trials == 1 else INTERVAL],
         columns=columns,
         headings={"exact_total_error": "exact"},
     )
@@ -257,7 +258,12 @@ def compare(
             mine = [record for record in records if record["network"] == name]
             table = _side_by_side(mine)
             emit(mine, title=f"Total error (summed over agents) on {name}, after T rounds", table=table)
-    notes = [*result.notes, *(["interrupted: only the finished points are shown"] if result.partial else [])]
+    simulated = any(record["simulated_error"] is not None for record in records)
+    notes = [
+        *result.notes,
+        *(["simulated errors: ± standard error"] if simulated else []),
+        *(["interrupted: only the finished points are shown"] if result.partial else []),
+    ]
     output.present(result, title="", table=[], notes=notes)
     if result.partial:
         raise typer.Exit(130)

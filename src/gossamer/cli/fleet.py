@@ -29,7 +29,7 @@ from gossamer.cli.fleet_options import (
 )
 from gossamer.cli.fleet_run import up
 from gossamer.cli.fleet_status import status
-from gossamer.cli.options import EXAMPLES, FleetFile, Weights
+from gossamer.cli.options import EXAMPLES, FleetFile, Weights, complete_methods, complete_networks
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ LOCAL_FORM = "anytime-sda:acceleration=local-heavy-ball"
 def init(
     topology: Annotated[
         str | None,
-        typer.Option(help=f"A network by name ({EXAMPLES}) or a file: edge list, matrix, GraphML, ..."),
+        typer.Option(
+            help=f"A network by name ({EXAMPLES}) or a file: edge list, matrix, GraphML, ...",
+            autocompletion=complete_networks,
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
     edges: Annotated[
@@ -75,7 +78,10 @@ def init(
     weights: Weights = "metropolis",
     method: Annotated[
         str,
-        typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod."),
+        typer.Option(
+            help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod.",
+            autocompletion=complete_methods,
+        ),
     ] = LOCAL_FORM,
     dimension: Dimension = 1,
     range_: Range = None,
@@ -292,7 +298,7 @@ COMMANDS: Sequence[Callable[..., None]] = (
 EXAMPLES_OF: dict[str, tuple[str, ...]] = {
     "init": (
         "--topology grid:3x3 --out fleet",
-        "--hosts hosts.txt --edges edges.txt --range=-40,60 --out fleet",
+        "--hosts hosts.txt --edges edges.txt --range=-40,60",
     ),
     "up": ("fleet/fleet.toml --source sim:20,1,3 --dashboard", "fleet/fleet.toml --loss 0.3 --for 60s"),
     "status": ("fleet/fleet.toml", "fleet/fleet.toml --json"),

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from gossamer.cli.options import EXAMPLES, FLEET, AgentName, FleetOption, option
+from gossamer.cli.options import EXAMPLES, FLEET, AgentName, FleetOption, complete_networks, option
 from gossamer.errors import InvalidInput
 
 
 def edges(
     topology: Annotated[
         str | None,
-        option(f"Print the edges of this network instead of those of a fleet: {EXAMPLES}."),
+        option(
+            f"Print the edges of this network instead of those of a fleet: {EXAMPLES}.",
+            autocompletion=complete_networks,
+        ),
     ] = None,
     hosts: Annotated[
         Path | None,

@@ -11,7 +11,18 @@ from gossamer.cli.applications import Rivals
 from gossamer.cli.commands import refuse
 from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import plain, shown
-from gossamer.cli.options import Graph, Loss, OutputOptions, Rounds, Seed, Trials, Weights, grouped, option
+from gossamer.cli.options import (
+    Graph,
+    Loss,
+    OutputOptions,
+    Rounds,
+    Seed,
+    Trials,
+    Weights,
+    complete_methods,
+    grouped,
+    option,
+)
 from gossamer.cli.output import Record, emit, few, wide
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 
@@ -59,7 +70,13 @@ def learn(
         str, option("Which agent holds which rows: contiguous, random, sorted or by:COLUMN.")
     ] = "contiguous",
     methods: Annotated[
-        str, option("Forms of anytime-sda, separated by spaces.", "--methods", "-m")
+        str,
+        option(
+            "Forms of anytime-sda, separated by spaces.",
+            "--methods",
+            "-m",
+            autocompletion=complete_methods,
+        ),
     ] = "anytime-sda anytime-sda:acceleration=local-heavy-ball",
     rivals: Rivals = True,
     tune: Annotated[

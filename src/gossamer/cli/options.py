@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -27,28 +26,17 @@ _STREAMS, _FAULTS, _OUTPUT, _WORKERS = "Streams", "Faults", "Output", "Where it 
 """Groups of options on a help page."""
 
 
-def networks(incomplete: str) -> list[str]:
-    """Return the networks by name, and the files in this folder, whose names begin with `incomplete`."""
-    names = EXAMPLES.split(", ")
-    return [name for name in names if name.startswith(incomplete)] + files(incomplete)
+def complete_networks(incomplete: str) -> list[str]:
+    """Return the networks by name that begin with `incomplete`; without any, the shell completes files."""
+    return [name for name in EXAMPLES.split(", ") if name.startswith(incomplete)]
 
 
-def methods(incomplete: str) -> list[str]:
+def complete_methods(incomplete: str) -> list[str]:
     """Return the methods that begin with `incomplete`; in a list of several, complete the last one."""
     from gossamer.methods import METHODS  # takes as long as a command; only pressing Tab asks for it
 
     before, space, last = incomplete.rpartition(" ")
-    return [before + space + name for name in METHODS if name.startswith(last)] + files(incomplete, ".py")
-
-
-def files(incomplete: str, suffix: str = "") -> list[str]:
-    """Return the files that begin with `incomplete`, and the folders, with a slash."""
-    paths = [
-        path
-        for path in Path().glob(f"{glob.escape(incomplete)}*")
-        if path.is_dir() or path.name.endswith(suffix)
-    ]
-    return sorted(f"{path}/" if path.is_dir() else f"{path}" for path in paths)
+    return [before + space + name for name in METHODS if name.startswith(last)]
 
 
 def option(text: str, *flags: str, group: str | None = None, **more: Any) -> Any:
@@ -60,12 +48,12 @@ Graph = Annotated[
     str,
     typer.Argument(
         help=f"A network by name ({EXAMPLES}) or a file: edge list, matrix, GraphML, ...",
-        autocompletion=networks,
+        autocompletion=complete_networks,
     ),
 ]
 Graphs = Annotated[
     list[str],
-    typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.", autocompletion=networks),
+    typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.", autocompletion=complete_networks),
 ]
 Weights = Annotated[
     str,
@@ -79,7 +67,7 @@ MethodName = Annotated[
         "Method, such as sda or anytime-sda:smoothing=20, or your own: my_file.py:MyMethod:step_size=0.3,power=2.",
         "--method",
         "-m",
-        autocompletion=methods,
+        autocompletion=complete_methods,
     ),
 ]
 MethodNames = Annotated[
@@ -88,7 +76,7 @@ MethodNames = Annotated[
         "Methods separated by spaces, or all: sda anytime-sda:smoothing=20 my_file.py:MyMethod:power=2.",
         "--methods",
         "-m",
-        autocompletion=methods,
+        autocompletion=complete_methods,
     ),
 ]
 Rounds = Annotated[

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-NORMAL_95 = 1.96
-"""Half the width of a 95% interval, in standard errors."""
-
 FORWARDED = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 """Environment variables that Open MPI's or MPICH's mpiexec sets."""
 
@@ -142,7 +139,10 @@ def _shown(record: Record, key: str) -> str:
     """Return a cell as text; a simulated multiple of a limit with its 95% interval."""
     value, error, limit = record[key], plain(record.get("stderr")), plain(record.get("centralized_limit"))
     if key == "over_limit" and isinstance(error, float) and isinstance(limit, float) and limit:
-        return f"{shown(value)} ± {shown(NORMAL_95 * error / limit)}"
+        from scipy.special import stdtrit  # loaded by every simulation
+
+        half = float(stdtrit(record["trials"] - 1, 0.975)) * error / limit
+        return f"{shown(value)} ± {shown(half)}"
     return shown(value)
 
 

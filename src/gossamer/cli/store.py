@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli.commands import CommandGroup, FlagCommand
+from gossamer.cli.commands import CommandGroup, FlagCommand, epilog_of
 from gossamer.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ StoreFile = Annotated[Path, typer.Argument(help="An agent's store: NAME.sqlite i
 Copy = Annotated[Path, typer.Argument(help="The copy.")]
 
 
-@store_app.command(cls=FlagCommand)
+@store_app.command(
+    cls=FlagCommand, epilog=epilog_of("store check", ("store/pump.sqlite", "store/pump.sqlite --json"))
+)
 def check(file: StoreFile, as_json: AsJson = False) -> None:
     """Check whether a store is intact, and show its contents. Its agent may be running."""
     from gossamer.agents.store import maintenance
@@ -40,7 +42,12 @@ def check(file: StoreFile, as_json: AsJson = False) -> None:
         print(f"{file} is sound: {_describe(record)}")
 
 
-@store_app.command(cls=FlagCommand)
+@store_app.command(
+    cls=FlagCommand,
+    epilog=epilog_of(
+        "store backup", ("store/pump.sqlite pump-copy.sqlite", "store/pump.sqlite /backup/pump.sqlite")
+    ),
+)
 def backup(file: StoreFile, copy: Copy) -> None:
     """Copy a store to a new file. Its agent may be running."""
     from gossamer.agents.store import maintenance
@@ -49,7 +56,12 @@ def backup(file: StoreFile, copy: Copy) -> None:
     print(f"{copy} is a copy of {file}: {_describe(record)}")
 
 
-@store_app.command(cls=FlagCommand)
+@store_app.command(
+    cls=FlagCommand,
+    epilog=epilog_of(
+        "store restore", ("store/pump.sqlite pump-copy.sqlite", "store/pump.sqlite /backup/pump.sqlite")
+    ),
+)
 def restore(file: StoreFile, copy: Copy) -> None:
     """Replace a store by a copy; the old store is kept under another name. Stop its agent first."""
     from gossamer.agents.store import maintenance

@@ -111,3 +111,12 @@ class FittedTable:
 
     def _wraps(self, column: int) -> bool:
         return not self.numeric[column] and (column in self._labels() or self._cells(column) > LONG)
+
+
+class WholeWords(Table):
+    """A table that breaks words without room instead of cutting them."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for column in self.columns:
+            column.overflow = "fold"
+        yield from super().__rich_console__(console, options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import gossamer as gs
 from gossamer.cli.commands import refuse
-from gossamer.cli.options import OutputOptions, option
+from gossamer.cli.options import OutputOptions, complete_networks, option
 from gossamer.cli.output import Record
 from gossamer.errors import InvalidInput
 
@@ -42,6 +42,7 @@ class ExperienceOptions(NamedTuple):
             f"Network of the agents, where the argument is an environment; {NETWORK} by default, and for PettingZoo a "
             "cycle of its agents.",
             group=_GROUP,
+            autocompletion=complete_networks,
         ),
     ] = None
     trace: Annotated[float, option("lambda of LSTD(lambda), from 0 to 1, for example 0.5.", group=_GROUP)] = (
