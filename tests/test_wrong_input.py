@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse
 
 import gossamer as gs
 from gossamer.applications import problems
@@ -73,6 +74,8 @@ class NumberNeeded(NoCoefficients):
         (lambda: gs.simulate("sda", NET, OBS, 5, faults=0.3), r"faults must be a fault such as .*Loss.*, got 0.3"),
         (lambda: gs.simulate("sda", NET, OBS, 5, faults="loss=0.3"), r"got 'loss=0.3'; gs.faults.parse reads"),
         (lambda: gs.Network(nx.path_graph(3)), r"a sparse gossip matrix, got Graph; gs.Network.of\("),
+        (lambda: gs.Network(nx.to_scipy_sparse_array(nx.path_graph(3))), "rows must sum to zero, but row 1 sums to 2"),
+        (lambda: gs.Network(scipy.sparse.csr_matrix((3, 3))), "this graph has 3 components"),
         (lambda: gs.faults.Faults("a"), "Faults takes Loss, .* got 'a'"),
         (lambda: gs.PolicyEvaluation(NET, P, REWARDS, "x"), "discount must be a finite number .* got 'x'"),
         (lambda: gs.PolicyEvaluation(NET, P[None], REWARDS, 0.9), r"P must be .* \(n, n\), got shape \(1, 3, 3\)"),

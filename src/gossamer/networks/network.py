@@ -130,7 +130,7 @@ class Network(Drawn):
         if isinstance(gossip, Links):
             self.links = gossip
         else:
-            self.gossip = gossip
+            self.gossip = checked_gossip(gossip, None)
         self.agents = gossip.agents if isinstance(gossip, Links) else int(gossip.shape[0])
         if labels is not None:
             self.labels = list(labels)
@@ -365,8 +365,8 @@ class Network(Drawn):
             return cls(shards.links(0, shards.agents), name=shards.name, labels=shards.labels(), facts=facts)
         graph = files.read_graph(file, format, most_agents)
         if weights == "file":
-            gossip = checked_gossip(given_weights(graph), None)
-            return cls(gossip, name=file.stem, labels=list(graph), positions=topologies.positions(graph))
+            positions = topologies.positions(graph)
+            return cls(given_weights(graph), name=file.stem, labels=list(graph), positions=positions)
         return cls.from_networkx(graph, weights, name=file.stem)
 
     @classmethod
