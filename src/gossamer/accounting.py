@@ -62,26 +62,27 @@ class View(NamedTuple):
 class Privacy(Result):
     r"""How well masks and noise hide the level of each agent from a coalition.
 
-    All mu are parameters of Gaussian differential privacy: telling apart whether the level was changed is as hard as
-    telling apart two normal distributions with unit variance whose means differ by mu. 0 is perfect privacy, above
-    about 6 there is none; infinite means that the change is visible without doubt.
+    All :math:`\mu` are parameters of Gaussian differential privacy: telling apart whether the level was changed is as
+    hard as telling apart two normal distributions with unit variance whose means differ by :math:`\mu`. 0 is perfect
+    privacy, above about 6 there is none; infinite means that the change is visible without doubt.
 
     Attributes
     ----------
     mu_change : ndarray
-        Mu for a change of the agent's level by `change`, shape (N,); NaN for members of the coalition.
+        The :math:`\mu` for a change of the agent's level by `change`, shape (N,); NaN for members of the coalition.
     mu_move : ndarray
-        Mu for a move of that amount to another honest agent that is connected to it by honest agents, shape (N,):
-        the largest over these agents, or an upper bound on it in networks with more than 2000 agents; NaN if there
-        is none.
+        The :math:`\mu` for a move of that amount to another honest agent that is connected to it by honest agents,
+        shape (N,): the largest over these agents, or an upper bound on it in networks with more than 2000 agents; NaN
+        if there is none.
     mu_reading : ndarray
-        Mu for a change of one of `readings` readings, of which the level is the mean, shape (N,); NaN unless they
-        are given.
+        The :math:`\mu` for a change of one of `readings` readings, of which the level is the mean, shape (N,); NaN
+        unless they are given.
     public : list of tuple of int
         The parts into which the coalition cuts the honest agents. The sum of the levels over a part is public, up to
         the noise of its members.
     worst_agent, worst_neighbor, worst_pair : View or None
-        The agent with the largest mu under this coalition, and under any coalition of one or two of its neighbors.
+        The agent with the largest :math:`\mu` under this coalition, and under any coalition of one or two of its
+        neighbors.
 
     See Also
     --------
@@ -144,16 +145,16 @@ class Privacy(Result):
         return _worst_of(self.network, self.masks, self.noise, self.change, *_around(self.network, size))
 
     def epsilon(self, delta: float = DELTA, mu: float | None = None, *, times: int = 1) -> float:
-        """Return the epsilon of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent.
+        r"""Return the epsilon of (epsilon, delta)-differential privacy for `mu`, by default that of the worst agent.
 
         Without noise this is about moves between agents, because the sum of the levels is public. `times` is the number
-        of averages of the same data, each with masks and noise of its own: their mu add up in squares.
+        of averages of the same data, each with masks and noise of its own: their :math:`\mu` add up in squares.
         """
         delta = checks.number("delta", delta, above=0, below=1)
         return epsilon_of(self._repeated(mu, times), delta)
 
     def delta(self, epsilon: float, mu: float | None = None, *, times: int = 1) -> float:
-        """Return the delta of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent.
+        """Return the delta of (epsilon, delta)-differential privacy for `mu`, by default that of the worst agent.
 
         `times` is as in `epsilon`.
         """
@@ -216,7 +217,7 @@ def privacy(
     Parameters
     ----------
     network : Network, NetworkX graph or str
-        The network of the agents.
+        The network of the N agents, for example "grid:10x10".
     masks : Masks or float
         The masks, or their scale, in units of the observations.
     noise : float

@@ -29,7 +29,7 @@ class GossamerError(Exception):
     text : str
         What is wrong: a whole sentence, or with `parameter` the rest of a sentence that begins with its name.
     parameter : str
-        The parameter that cannot be used.
+        The name of the parameter whose value cannot be used.
     required, got, hint : str
         Instead of `text`: what the parameter must be, the value it has as text, and what to do.
 

@@ -27,24 +27,24 @@ class ExchangeFacts(NamedTuple):
 
 
 class SpectralFacts(Protocol):
-    """The facts about a network that a method may use: its size and a few numbers from its spectrum.
+    r"""The facts about a network that a method may use: its size and a few numbers from its spectrum.
 
     Every `Network` provides them.
 
     Attributes
     ----------
     agents : int
-        Number of agents N.
+        Number of agents N in the network.
     lambda_bound : float
         A bound on all eigenvalues from the weights alone, without the spectrum.
     lambda_max : float
-        The largest eigenvalue of the gossip matrix.
+        The largest eigenvalue :math:`\lambda_\max` of the gossip matrix.
     lambda_2 : float
-        Its smallest nonzero eigenvalue.
+        The smallest nonzero eigenvalue :math:`\lambda_2` of the gossip matrix.
     condition_number : float
-        Ratio lambda_max / lambda_2; the larger it is, the slower the network mixes.
+        The ratio :math:`\kappa = \lambda_\max/\lambda_2`; the larger it is, the slower the network mixes.
     inverse_square_trace : float
-        The sum of 1/lambda^2 over the nonzero eigenvalues.
+        The sum of :math:`1/\lambda^2` over the nonzero eigenvalues.
     exchanges : ExchangeFacts
         What the speed of random exchanges depends on.
 
@@ -83,18 +83,18 @@ class SpectralFacts(Protocol):
 
 
 class KnownFacts(NamedTuple):
-    """`SpectralFacts` as plain numbers, for code without a `Network`, such as a deployed agent or a rank of a cluster.
+    r"""`SpectralFacts` as plain numbers, for code without a `Network`, such as a deployed agent or a rank of a cluster.
 
     Parameters
     ----------
     agents : int
-        Number of agents in the network.
+        Number of agents N in the network.
     lambda_max, lambda_2 : float
         Largest and smallest nonzero eigenvalue of the gossip matrix.
     inverse_square_trace : float
-        Sum of 1/lambda^2 over the nonzero eigenvalues.
+        The sum of :math:`1/\lambda^2` over the nonzero eigenvalues.
     lambda_bound : float
-        Upper bound on lambda_max, computed from the weights.
+        Upper bound on :math:`\lambda_\max`, computed from the weights.
 
     See Also
     --------
@@ -160,9 +160,9 @@ class UnknownFacts(DeclaredFacts):
     Parameters
     ----------
     lambda_bound : float
-        A bound on all eigenvalues.
+        A bound on all eigenvalues of the gossip matrix; 2 by default, which holds for weights that average.
     agents : int, optional
-        Number of agents, if that is known.
+        Number of agents N in the network, if that is known.
     advice : str
         The end of the error text: why a fact is unknown, and what to do.
 

@@ -98,7 +98,7 @@ class RandomFourier(Standardized):
     width : float
         The width of the kernel in standard deviations of an observation, times the root of their number.
     seed : int
-        The seed of the frequencies.
+        Seed of the random frequencies, at least 0.
     scale : Standardizer, optional
         Means and spreads of the observations; `fit` sets it.
 
@@ -149,7 +149,7 @@ class TileCoding(Standardized):
     Parameters
     ----------
     tilings : int
-        Number of grids, shifted against each other.
+        Number of grids over the states, each shifted against the others.
     tiles : int
         Number of tiles along each component of an observation.
     scale : Standardizer, optional

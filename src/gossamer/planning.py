@@ -150,11 +150,11 @@ def plan(
     Parameters
     ----------
     network, observations, method
-        As for `gs.exact`; the default method is AnytimeSDA.
+        The same as for `gs.exact`, or sequences of them; the default method is AnytimeSDA.
     target : float or sequence of float
         The total error to reach, summed over agents, for example 1e-3.
     most_rounds : int
-        Largest number of rounds to consider.
+        Largest number of rounds to consider; a target that needs more is not reached.
     masks : Masks or float, optional
         Masks that hide the readings, and noise (see `Masks`), or the scale of the masks; refreshed ones are not
         supported.

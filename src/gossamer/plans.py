@@ -37,7 +37,7 @@ class Plan(Result):
     Attributes
     ----------
     method, network, observations
-        The problem that was planned.
+        The method, the network and the streams of the plan.
     target : float
         The total error to reach, summed over agents.
     rounds : int or None
@@ -47,7 +47,7 @@ class Plan(Result):
     centralized_limit : float
         Error of a center that sees all observations of the same rounds.
     samples : float
-        Number of observations per agent.
+        Number of observations per agent in these rounds.
     messages, bytes : float
         Number of messages and bytes that the whole network sends.
     note : str

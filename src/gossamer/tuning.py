@@ -64,7 +64,7 @@ class Tuned(StreamResult[int, float]):
     method, start : Method
         The method with the chosen parameters, and the original one.
     total_error, before : float
-        The total error of each of the two.
+        The total error with the chosen parameters, and with the original ones.
     moved : bool
         Whether the parameters were chosen for shifted means, because the average of the given ones is about zero, where
         methods start.
@@ -124,7 +124,7 @@ def tune(
     Parameters
     ----------
     method, network, observations, rounds
-        The same as for `gs.exact`.
+        The same as for `gs.exact`, with a single number of rounds.
     parameters : str or sequence of str, optional
         The parameters to choose; by default all in the method's `tunable`.
 

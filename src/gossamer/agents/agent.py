@@ -46,18 +46,19 @@ class Agent:
     Parameters
     ----------
     settings : AgentSettings
-        Its number, its neighbors, and the method.
+        Its number in the fleet, its neighbors, the method and everything else that a fleet's file contains.
     transport : Transport, optional
-        How it reaches its neighbors; by default TLS connections, as the settings say.
+        How it exchanges messages with its neighbors; by default over TLS connections, as the settings say.
     source : iterable or async iterable, optional
         Observations besides those given to `observe`. If it fails, the agent continues without it:
         `Snapshot.problem` says so, and so does an error on leaving.
     store : path, optional
-        Its SQLite file; by default settings.store.
+        The SQLite file from which it resumes after a crash; by default settings.store.
     seed : int, optional
-        Seed of the noise replicates; by default from the operating system.
+        Seed of the noise replicates behind the standard error; by default from the operating system.
     clock : callable, optional
-        Gives the time in seconds; by default time.monotonic. A transport must read its deadlines from the same clock.
+        A function that returns the time in seconds; by default time.monotonic. A transport must read its deadlines from
+        the same clock.
 
     See Also
     --------

@@ -116,26 +116,26 @@ class NeighborView:
     Attributes
     ----------
     id : int
-        Number of the neighbor in the fleet.
+        The number of the neighbor in the fleet.
     state : str
         One of "joining" (not heard yet), "alive", "silent" (missed the last `silence` rounds), "stopped"
         (regularly: its data stay in the average until it returns), "dead", and "quarantined" (ignored, because it
         kept claiming the impossible).
     connected : bool
-        Whether the transport sees it.
+        Whether the transport has a connection to the neighbor at this moment.
     last_heard : float
-        Seconds since its last used message; infinite before the first.
+        Seconds since its last message that was used; infinite before the first.
     distance : float
-        Largest difference between its estimate and the agent's own, over the components.
+        Largest difference between its estimate and the agent's own over all components, in units of the observations.
     used, lost, late : int
-        Messages used in a round; rounds for which no usable message arrived in time; messages that arrived too late for
-        their round.
+        Numbers of messages that were used in a round, of rounds for which no usable message arrived in time, and of
+        messages that arrived too late for their round.
     round_trip : float
-        Smoothed round-trip time in seconds; nan before the first measurement.
+        Smoothed round-trip time in seconds; NaN before the first measurement.
     epoch : int
-        Epoch of its roster, as far as known.
+        The epoch of the newest roster that it is known to have.
     name : str
-        Its name in the fleet.
+        The name of the neighbor in the fleet.
 
     See Also
     --------
@@ -210,45 +210,46 @@ class Snapshot:
     Attributes
     ----------
     agent : int
-        Number of the agent in the fleet.
+        The number of the agent in the fleet.
     time : float
-        Seconds since 1970, when it was taken.
+        When the snapshot was taken, in seconds since 1970.
     round : int
         Lamport number of the current round, shared with the neighbors.
     age : int
-        Rounds this agent has taken part in, across restarts.
+        Number of rounds in which this agent has taken part, across restarts.
     samples : int
-        Number of observations it has used.
+        Number of observations that the agent has used, across restarts.
     acknowledged : int
-        Number of these that are in the store.
+        Number of these observations that are in the store, and survive a crash.
     estimate, standard_error, variance : ndarray
-        Shape (n,); nan while unknown.
+        The average of all agents, its standard error and the variance of an observation, in (squared) units of the
+        observations, each of shape (n,). Unknown numbers are NaN; `variance` is None if the fleet does not learn it.
     answers : Answers
-        All averaged statistics (see `statistics/layout.py`).
+        All averaged statistics, among them those above (see `statistics/layout.py`).
     state : str
         One of "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
         a flow is larger than the range and the roster explain, or the estimate cannot be right; `problem` says why)
         and "stopped".
     problem : str
-        Why the agent is degraded; empty otherwise.
+        The reason why the agent is degraded, as a sentence; empty if it is not.
     sent, received : int
-        Number of messages sent to and received from neighbors.
+        Number of messages that the agent has sent to and received from its neighbors.
     neighbors : tuple of NeighborView
-        What it knows about each neighbor.
+        One entry for each neighbor, with what the agent knows about it.
     rejected : mapping
-        Dropped messages by reason (see `wire.Reason`).
+        Number of messages that were dropped, by reason (see `wire.Reason`).
     bad : int
-        Values of the source that were not observations.
+        Number of values of the source that were not observations.
     epoch, members : int
-        Epoch of its roster; number of agents of the fleet, 0 if unknown.
+        The epoch of the agent's roster, and the number of agents in the fleet, 0 if unknown.
     inherited : int
         Number of agents that have left the fleet and handed their data over.
     least, largest : ndarray, optional
         Smallest and largest observation of all members in this epoch, shape (n,); None if not computed.
     clipped : int
-        Observations outside the range that were clipped to it.
+        Number of observations outside the range that were moved to its nearest end.
     store_failures : int
-        Commits of the store that failed.
+        Number of commits of the store that failed, for example because the disk was full.
     settled : bool
         Whether the estimate no longer moves after a change by more than its noise; until then `standard_error`
         includes how far it may still move (`statistics/mixing.py`).

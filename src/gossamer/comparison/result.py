@@ -17,7 +17,7 @@ class Comparison(Result):
     Attributes
     ----------
     rows : list of tuple
-        The values of every row, by `points.COLUMNS`.
+        The values of every row, in the order of `points.COLUMNS`; `records` returns them as dictionaries.
     partial : bool
         Whether the comparison was interrupted, in which case it contains only the finished points.
     remarks : list of str

@@ -123,13 +123,13 @@ def compare(
         The streams, or a function of the network that returns them; or a dictionary from labels to either, such as
         levels of noise, for the column "streams".
     rounds : int or sequence of int
-        One number of rounds, or several.
+        Number of rounds T after which to report the error, or several such numbers.
     trials : int
         Number of trials to simulate in addition to exact errors; with `faults` there are only trials.
     seed : int
-        Seed of the trials.
+        Seed of the random numbers of the trials, at least 0.
     faults : Faults, Fault or list of Fault, optional
-        Faults that occur in the trials.
+        Faults that occur in every trial, for example `gs.faults.Loss(0.3)`.
     store : path, optional
         A folder that keeps every finished point in a Parquet file, by its content: a second call computes only what is
         missing, and an interrupted one resumes. A damaged file is detected by its digest and recomputed, with a

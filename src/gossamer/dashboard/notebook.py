@@ -56,7 +56,7 @@ def widget(
     losses : sequence of float, optional
         Shares of lost messages between which the reader chooses, as in `Scenario.save`.
     start : int
-        Round that is shown first.
+        The round that the widget shows first, from 1.
     lesson : bool
         Whether curves grow as the run plays, so that readers can predict them.
     height : int, optional

@@ -47,7 +47,7 @@ class SavedPage(NamedTuple):
     Attributes
     ----------
     text : str
-        The content of the HTML file.
+        The content of the HTML file, which `write` writes.
     summary : str
         Its size and contents in a few words.
 

@@ -88,7 +88,7 @@ class Scenario:
     network : str
         A name with sizes such as grid:10x10, or "file" for an uploaded one.
     weights : str
-        Weights of the gossip matrix.
+        Weights of the gossip matrix: "metropolis", "laplacian", "max-degree" or "best-constant".
     methods : sequence of (str, dict)
         Up to three names of methods with their parameters; all see the same observations. A name alone is enough.
     rounds, seed : int
@@ -176,7 +176,7 @@ class Scenario:
             Shares of lost messages between which the reader chooses: by default 0, 0.1, 0.3 and 0.5, or none if the
             scenario has losses of its own or a method that cannot run with faults.
         start : int
-            Round that is shown first.
+            The round that the page shows first, from 1.
         lesson : bool
             Whether curves grow as the run plays, so that readers can predict them; a switch shows the whole run.
 

@@ -38,7 +38,7 @@ def _odds(samples: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Logistic(OnePredictor):
-    """Labels 0 and 1 with log odds eta.
+    r"""Labels 0 and 1 with log odds :math:`\eta`.
 
     See Also
     --------
@@ -115,7 +115,7 @@ class Softmax(Family):
     Parameters
     ----------
     classes : int
-        Number of classes, at least 2.
+        Number of classes, at least 2; labels are 0, 1, ...
     symmetric : bool
         Whether class 0 has a predictor as well.
 

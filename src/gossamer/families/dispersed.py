@@ -16,7 +16,7 @@ from gossamer.families.special import digamma, log_gamma, trigamma
 
 @dataclass(frozen=True)
 class Gamma(LogMean):
-    """Positive labels of mean exp(eta), gamma distributed with a shape that estimation need not know.
+    r"""Positive labels of mean :math:`e^\eta`, gamma distributed with a shape that estimation need not know.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Gamma(LogMean):
 
 @dataclass(frozen=True)
 class LeastSquares(OnePredictor):
-    """Numbers around eta: linear regression.
+    r"""Numbers around the predictor :math:`\eta`: linear regression.
 
     Simulated noise is Gaussian with standard deviation `spread`, which estimation need not know.
 

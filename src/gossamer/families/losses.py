@@ -22,7 +22,7 @@ def _median(values: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Poisson(Counts):
-    """Counts whose rate is exp(eta).
+    r"""Counts whose rate is :math:`e^\eta` with the predictor :math:`\eta`.
 
     See Also
     --------
@@ -67,7 +67,7 @@ class Poisson(Counts):
 
 @dataclass(frozen=True)
 class Huber(OnePredictor):
-    """Numbers around eta with outliers: the loss of residuals beyond `threshold` grows linearly.
+    r"""Numbers around :math:`\eta` with outliers: the loss of residuals beyond `threshold` grows linearly.
 
     Simulated noise is Student's t with `freedom` degrees of freedom.
 
@@ -76,7 +76,7 @@ class Huber(OnePredictor):
     threshold : float
         Residual beyond which a row counts less, in the unit of the labels.
     freedom : float
-        Degrees of freedom of simulated noise.
+        Degrees of freedom of simulated noise, above 0; the fewer there are, the larger are the outliers.
 
     See Also
     --------

@@ -23,9 +23,9 @@ class BoundFaults:
     Parameters
     ----------
     faults : Faults
-        The faults that happen.
+        The faults that happen in this trial.
     seed : int
-        Seed of all random faults.
+        Seed of the random faults, at least 0.
     trial : int
         Number of the trial; each trial has other random faults.
 

@@ -35,7 +35,7 @@ class Event(NamedTuple):
     Attributes
     ----------
     round : int
-        The round at whose start it happens.
+        The round at whose start it happens, from 0.
     what : str
         What happens: "begin", "end" or "drop" (its neighbors declare it dead).
     agent : int

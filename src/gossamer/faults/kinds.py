@@ -29,9 +29,9 @@ class Loss(LinkFault):
     Parameters
     ----------
     probability : float
-        Probability that a message is lost.
+        Probability that a message is lost, from 0 to 1.
     start : int
-        The first round in which messages are lost.
+        The first round in which messages are lost, from 0.
     stop : int, optional
         The first round in which they arrive again. None means that they are lost until the end.
 
@@ -287,7 +287,7 @@ class Partition(Fault):
     groups : iterable
         A group of agents, or several; all agents that are not named form one more group.
     start : int
-        The first round of the partition.
+        The first round in which messages between groups are lost, from 0.
     stop : int, optional
         The round in which it heals. None means that it never does.
     edges : iterable of pairs
@@ -432,7 +432,7 @@ def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
     Parameters
     ----------
     text : str
-        The result of `str(fault)`.
+        A fault as `str(fault)` writes it, for example "loss=0.3@200-1200".
     names : sequence, optional
         Names of the agents, in order, which may be used instead of their numbers.
 

@@ -56,7 +56,7 @@ def resolve(method: object) -> Method:
     Parameters
     ----------
     method : Method or str
-        A method, or a name in `gossamer.METHODS`.
+        A method, which is returned as it is, or a name in `gossamer.METHODS`.
 
     See Also
     --------

@@ -61,7 +61,7 @@ class DMASG(AcceleratedGradient):
 
     @staticmethod
     def stage_unit(network: SpectralFacts) -> int:
-        """Return ceil(7 sqrt(kt) ln 2)."""
+        r"""Return :math:`\lceil 7 \sqrt{\tilde\kappa} \ln 2\rceil`, the number of rounds in the unit of all stages."""
         return math.ceil(7 * math.sqrt(2 / smallest_shifted_eigenvalue(network)) * math.log(2))
 
     @staticmethod

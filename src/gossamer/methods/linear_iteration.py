@@ -36,17 +36,17 @@ class Iteration(StaticMethod):
 
 @dataclass(frozen=True)
 class LinearIteration(Iteration):
-    """Plain averaging, :math:`x_{t+1} = (I - a L) x_t`: each agent moves to a weighted mean of its neighborhood.
+    r"""Plain averaging, :math:`x_{t+1} = (I - a L) x_t`: each agent moves to a weighted mean of its neighborhood.
 
-    The weights are the network's: metropolis, max-degree, best-constant or laplacian. a = 1 by default where
-    that converges (lambda_max < 2), otherwise 2/(lambda_max + lambda_2), the best constant.
+    The weights are the network's: metropolis, max-degree, best-constant or laplacian.
 
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
     step_size : float, optional
-        The step size a.
+        The step size a, above 0. It is 1 by default where that converges (:math:`\lambda_\max < 2`), and otherwise
+        :math:`2/(\lambda_\max + \lambda_2)`, the best constant.
 
     See Also
     --------

@@ -44,7 +44,7 @@ class Tunable(NamedTuple):
     Attributes
     ----------
     start, least, most : float
-        Initial value and bounds of the search.
+        The value at which the search starts, and its bounds.
     whole : bool
         Whether it is a number of rounds. Otherwise it is continuous, and searched on a logit scale if it has an upper
         bound, or on a log scale if it has none.
@@ -170,7 +170,7 @@ class Method(ABC):
     @staticmethod
     @abstractmethod
     def step(c: Fields, s: Fields, observation: Register, mixed: Register) -> Fields:
-        """Return the registers after the exchange; `mixed` is sum_j L_ij message_j."""
+        r"""Return the registers after the exchange; `mixed` is :math:`\sum_j L_{ij} m_j` of the messages m."""
 
     @staticmethod
     @abstractmethod

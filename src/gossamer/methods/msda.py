@@ -18,17 +18,18 @@ from gossamer.methods.method import Register, StaticMethod, first_round
 class MSDA(StaticMethod):
     r"""Multi-step dual acceleration: steps gossip with polynomials of degree :math:`K = \lfloor\sqrt\kappa\rfloor`.
 
-    ::
+    .. math::
 
-        u_0 = v,  u_1 = (I - g L) v,  u_{j+1} = om_j (u_j - g L u_j - u_{j-1}) + u_{j-1};   P_K(L) v = v - u_K
+        u_0 &= v, \qquad u_1 = (I - g L) v \\
+        u_{j+1} &= \omega_j (u_j - g L u_j - u_{j-1}) + u_{j-1}, \qquad P_K(L) v = v - u_K
 
-    with g and om_j of Chebyshev's acceleration (`acceleration.py`). The outer recursion is SSDA's with P_K(L) in
-    place of L. One outer step takes K rounds.
+    with g and :math:`\omega_j` of Chebyshev's acceleration (`acceleration.py`). The outer recursion is SSDA's with
+    :math:`P_K(L)` in place of L. One outer step takes K rounds.
 
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
 
     See Also
     --------

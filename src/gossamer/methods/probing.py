@@ -29,15 +29,15 @@ def tabulate(
     Parameters
     ----------
     method : Method
-        The method to convert.
+        The method whose functions are evaluated.
     network : SpectralFacts
         A network, or the known facts about one.
     rounds : int
-        The number of rounds of the run.
+        Number of rounds T of the run, at least 1.
     piece : slice
-        The rounds to keep.
+        The rounds to keep of the table; all by default.
     **changes : float
-        Coefficients to replace, by name.
+        Values with which to replace coefficients, by name, in all rounds.
 
     See Also
     --------
@@ -69,13 +69,13 @@ def tabulate_all(
     Parameters
     ----------
     methods : sequence of Method
-        Variants of one method.
+        Variants of one method, which differ only in their parameters.
     network : SpectralFacts
         A network, or the known facts about one.
     rounds : int
-        The number of rounds of the run.
+        Number of rounds T of the run, at least 1.
     piece : slice
-        The rounds to keep of each table.
+        The rounds to keep of each table; all by default.
 
     See Also
     --------

@@ -34,10 +34,11 @@ class PushSum(Method):
     Parameters
     ----------
     decay : float
-        How fast the share :math:`g_t` of fresh weight falls, at least 1. With 1 this is x <- A (x + R_t), w <- A (w +
-        1), both divided by t+1: estimates are averages of observations, and their bias falls like 1/T. If infinite,
-        agents track the running means with w <- A w: the bias falls exponentially, but only after shares have mixed.
-        Values in between are a compromise.
+        How fast the share :math:`g_t` of fresh weight falls, at least 1. With 1 this is
+        :math:`x \leftarrow A(x + R_t)` and :math:`w \leftarrow A(w + 1)`, both divided by :math:`t+1`: estimates are
+        averages of observations, and their bias falls like :math:`1/T`. If infinite, agents track the running means
+        with :math:`w \leftarrow A w`: the bias falls exponentially, but only after shares have mixed. Values in between
+        are a compromise.
 
     See Also
     --------

@@ -30,7 +30,7 @@ class PairwiseGossip(RandomGossip):
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
 
     See Also
     --------
@@ -60,7 +60,7 @@ class BroadcastGossip(RandomGossip):
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
 
     See Also
     --------
@@ -103,7 +103,7 @@ class AcceleratedGossip(StaticMethod):
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
     rate : float, optional
         Mixing rate :math:`\theta` of the two registers, per round.
     pull : float, optional

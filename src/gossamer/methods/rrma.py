@@ -26,20 +26,25 @@ MOST_DOUBLINGS = 60
 class RRMA(Method):
     r"""Outer restarts with doubling batches around RRMA-AC-SA².
 
-    ::
+    AC-SA minimizes what is :math:`\lambda`-strongly convex and H-smooth. In its iteration t = 1, 2, ..., with
+    :math:`a = 2/(t+1)`, :math:`\gamma = 4H/(t(t+1))` and :math:`D = \gamma + (1-a^2)\lambda`,
 
-        AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
-            md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regularizer
-            x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
-        AC-SA^2: two runs, the second from the first's output.
-        RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
-        Restart r: `effort` sqrt(k) ln(k) gradients, k the condition number, with batches of `batch` 2^r samples.
-        output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
+    .. math::
+
+        m &= \frac{(1-a)(\lambda+\gamma)}{D} z + \frac{a\,((1-a)\lambda+\gamma)}{D} x, \qquad g = L (m + R) + r(m) \\
+        x &\leftarrow \frac{a\lambda m + ((1-a)\lambda+\gamma) x - a g}{\lambda+\gamma}, \qquad
+        z \leftarrow a x + (1-a) z
+
+    where z is its output so far and r the gradient of the regularizer. AC-SA² is two runs, the second from the output
+    of the first. RRMA has :math:`\lfloor\log_2(H/\lambda)\rfloor` stages; after stage s with output
+    :math:`\hat x_s`, the term :math:`\lambda 2^{s-1} \lVert x - \hat x_s\rVert^2` joins the objective. Restart r takes
+    `effort` :math:`\sqrt\kappa \ln\kappa` gradients, with batches of `batch` :math:`2^r` samples. The answer is z plus
+    the mean of a fresh last batch, drawn in the last round, which needs no exchange.
 
     Parameters
     ----------
     batch : int
-        Number of samples per round in the first restart.
+        Number of samples per agent and round in the first restart; it doubles with every restart.
     effort : float
         Number of gradients of a restart, relative to :math:`\sqrt\kappa \ln\kappa`.
 

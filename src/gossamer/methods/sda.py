@@ -32,9 +32,9 @@ class SDA(Method):
     Parameters
     ----------
     burn_in : int, optional
-        Number of rounds :math:`T_0` before the mean, by default floor(T/2).
+        Number of rounds :math:`T_0` before the mean, by default :math:`\lfloor T/2\rfloor`.
     step_size : float, optional
-        Step size :math:`\eta` of the dual step, by default 1/lambda_max.
+        Step size :math:`\eta` of the dual step, by default :math:`1/\lambda_\max`.
     momentum : float, optional
         Momentum :math:`\zeta`, by default :math:`(\sqrt\kappa - 1)/(\sqrt\kappa + 1)` with the condition number
         :math:`\kappa`.

@@ -18,28 +18,33 @@ from gossamer.methods.method import Method, Register, batch_sizes
 class SSTM(Method):
     r"""Similar triangles for a strongly convex dual, with large batches of samples.
 
-    ::
+    .. math::
 
-        c_k = 1 + A_k mu;  alpha = [c_k + sqrt(c_k^2 + 4 H A_k c_k)]/(2 H);  A_{k+1} = A_k + alpha;  A_0 = 0
-        xt = (A_k x^k + alpha z^k)/A_{k+1};   g = L (xt + R_k)
-        z^{k+1} = [c_k z^k + alpha (mu xt - g)]/c_{k+1};   x^{k+1} = (A_k x^k + alpha z^{k+1})/A_{k+1}
-        output    x^T + the mean of a fresh last batch
+        \alpha_k &= \frac{c_k + \sqrt{c_k^2 + 4 H A_k c_k}}{2 H}, \qquad
+        c_k = 1 + \lambda_2 A_k, \qquad A_{k+1} = A_k + \alpha_k, \qquad A_0 = 0 \\
+        \tilde x_k &= \frac{A_k x_k + \alpha_k z_k}{A_{k+1}}, \qquad g_k = L (\tilde x_k + R_k) \\
+        z_{k+1} &= \frac{c_k z_k + \alpha_k (\lambda_2 \tilde x_k - g_k)}{c_{k+1}}, \qquad
+        x_{k+1} = \frac{A_k x_k + \alpha_k z_{k+1}}{A_{k+1}}
 
-    with mu = lambda_2, H = lambda_max. The last of `rounds` rounds draws that last batch and needs no
-    exchange, so T rounds make T - 1 dual steps.
+    with :math:`H = \lambda_\max`. The answer is the last x plus the mean of a fresh last batch. The last of `rounds`
+    rounds draws that batch and needs no exchange, so T rounds make T - 1 dual steps.
 
-    Batches (the paper's, from Corollary 5.14 of the source), with q = k^(-3/2), s = lambda_max N,
-    G = (1 + sqrt(3 ln n))^2 and R = \|\|mu - mubar\|\|::
+    Batches are the paper's, from Corollary 5.14 of the source, with :math:`q = \kappa^{-3/2}`,
+    :math:`s = \lambda_\max N`, :math:`G = (1 + \sqrt{3 \ln n})^2` and :math:`R = \lVert\mu - \bar\mu\rVert`:
 
-        r_t = max(1, q n^2 s G/eps)
-        r_T = max(1, q n s G/eps^2, q n^2 s G R^2/eps^2, s G R^2/eps^2)
+    .. math::
+
+        r_t &= \max\Big(1, \frac{q n^2 s G}{\varepsilon}\Big) \\
+        r_T &= \max\Big(1, \frac{q n s G}{\varepsilon^2}, \frac{q n^2 s G R^2}{\varepsilon^2},
+        \frac{s G R^2}{\varepsilon^2}\Big)
 
     Parameters
     ----------
     accuracy : float
-        The error eps that the batches are designed for, for example 0.01.
+        The total error :math:`\varepsilon` that the batches are designed for, for example 0.01.
     spread : float, optional
-        R; by default sqrt(N/12), the value for means uniform on [0, 1] (the paper's experiment).
+        The distance R of the means from their average, in units of the observations; by default
+        :math:`\sqrt{N/12}`, the value for means uniform on [0, 1] (the paper's experiment).
     counting : str
         The meaning of n: "agents" (as in the paper) or "iterations" (as in its source).
     batch : float or tuple of float, optional

@@ -51,11 +51,11 @@ class ChangingNetwork:
     Attributes
     ----------
     agents : int
-        Number of agents N.
+        Number of agents N in the network.
     name : str
-        The name of the network.
+        A short name of the network, for tables and figures.
     labels : tuple
-        The names of the agents.
+        The names of the N agents, in order; their numbers if the contacts have no names.
 
     See Also
     --------

@@ -18,12 +18,13 @@ from gossamer.networks.gossip import _TOLERANCE, square_matrix
 
 
 class DirectedNetwork:
-    """A network of agents and one-way links, over which every agent sends shares of what it holds.
+    r"""A network of agents and one-way links, over which every agent sends shares of what it holds.
 
     The matrix A is column-stochastic: its entries are nonnegative and nonzero only on links and the diagonal, and its
     columns sum to 1, so that shares move and nothing is lost. It is strongly connected, so that information from every
     agent reaches every other, and aperiodic, so that shares converge. By default an agent divides equally among itself
-    and its receivers, A_ij = 1/(1 + out-degree of j), so it needs to know only their number.
+    and its receivers, :math:`A_{ij} = 1/(1 + d_j)` with the out-degree :math:`d_j`, so it needs to know only their
+    number.
 
     Averaging rows, as on a `Network`, would require symmetry. Use `gs.PushSum` in `gs.simulate` and `gs.compare`.
     Two networks are equal if they have the same weights and labels.
@@ -31,11 +32,12 @@ class DirectedNetwork:
     Attributes
     ----------
     agents : int
-        Number of agents N.
+        Number of agents N in the network.
     links : ndarray
         Agent numbers of sender and receiver of each link, shape (E, 2).
     weights : csr_matrix
-        The matrix A, shape (N, N): A_ij is the share of what j holds that it sends to i, A_jj what it keeps.
+        The matrix A, shape (N, N): :math:`A_{ij}` is the share of what j holds that it sends to i, and :math:`A_{jj}`
+        the share that it keeps.
     labels : list
         The names of the agents, if the graph had names.
 
@@ -113,7 +115,7 @@ class DirectedNetwork:
 
     @classmethod
     def from_matrix(cls, matrix: ArrayLike | sp.spmatrix, *, name: str = "matrix") -> DirectedNetwork:
-        """Build a network from its weights A (dense or sparse), A_ij the share that j sends to i; they are checked."""
+        """Build a network from its weights A (dense or sparse), :math:`A_{ij}` the share that j sends to i."""
         return cls(_checked(square_matrix("a matrix of shares", matrix)), name=name)
 
     @classmethod

@@ -75,21 +75,21 @@ class Network(Drawn):
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
-    with equal weights), dense up to 3000 agents, iterative beyond. Those of lattices of more than 2^16 agents are
+    with equal weights), dense up to 3000 agents, iterative beyond. Those of lattices of more than 65,536 agents are
     computed from their sides alone.
 
     Attributes
     ----------
     agents : int
-        Number of agents N.
+        Number of agents N in the network.
     edges : ndarray
         Agent numbers of the two ends of each edge, shape (E, 2).
     gossip : csr_matrix
-        The gossip matrix L.
+        The gossip matrix L, sparse, shape (N, N).
     lambda_max, lambda_2 : float
-        The largest eigenvalue of L, and the smallest nonzero one (the paper's lambda_{N-1}).
+        The largest eigenvalue of L, and the smallest nonzero one (the paper's :math:`\lambda_{N-1}`).
     condition_number : float
-        Ratio lambda_max / lambda_2; the larger it is, the slower the network mixes.
+        The ratio :math:`\kappa = \lambda_\max/\lambda_2`; the larger it is, the slower the network mixes.
     labels : list
         The names of the agents, if the graph had names.
     positions : ndarray or None
@@ -244,7 +244,7 @@ class Network(Drawn):
 
     @classmethod
     def hypercube(cls, dimension: int, weights: str = "metropolis") -> Network:
-        """Build a hypercube of 2^d agents; neighbors differ in one bit of their number."""
+        """Build a hypercube of :math:`2^d` agents; neighbors differ in one bit of their number."""
         return cls._weighted(topologies.hypercube(dimension), weights)
 
     @classmethod
@@ -259,8 +259,8 @@ class Network(Drawn):
     def random_geometric(
         cls, n: int, radius: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
-        """Build a network of agents at random positions in the unit square, connected within `radius`
-        (default sqrt(2 ln n / (pi n))), redrawn until connected."""
+        r"""Build a network of agents at random positions in the unit square, connected within `radius`
+        (default :math:`\sqrt{2 \ln n / (\pi n)}`), redrawn until connected."""
         return cls._weighted(topologies.random_geometric(n, radius, seed), weights)
 
     @classmethod
@@ -312,10 +312,10 @@ class Network(Drawn):
     def from_networkx(
         cls, graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None
     ) -> Network:
-        """Build a network from an undirected NetworkX graph; edge attributes are ignored.
+        r"""Build a network from an undirected NetworkX graph; edge attributes are ignored.
 
-        weights: "metropolis" 1/(1 + max(d_i, d_j)); "laplacian" 1; "max-degree" 1/(1 + max degree);
-        "best-constant" 2/(lambda_max + lambda_2) of the Laplacian.
+        With degrees d, edges weigh :math:`1/(1 + \max(d_i, d_j))` ("metropolis"), 1 ("laplacian"),
+        :math:`1/(1 + \max d)` ("max-degree") or :math:`2/(\lambda_\max + \lambda_2)` of L ("best-constant").
         """
         if not isinstance(graph, nx.Graph):
             raise InvalidNetwork(
@@ -349,7 +349,7 @@ class Network(Drawn):
 
         A folder written by `gossamer partition` is read as the whole network, with its weights.
 
-        weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
+        weights: as in `from_networkx`; or "file", the gossip weights :math:`-L_{ij}` that the file gives: the third
         column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
 
         most_agents: a file that describes more agents, or far more links, is refused before it is built; 250,000 unless
@@ -398,7 +398,7 @@ class Network(Drawn):
         ]
 
     def to_networkx(self) -> nx.Graph:
-        """Return the graph, with the gossip weight -L_ij as edge attribute "weight"."""
+        """Return the graph, with the gossip weight :math:`-L_{ij}` as edge attribute "weight"."""
         graph = nx.Graph(name=self.name)
         graph.add_nodes_from(self.labels)
         rows, cols = self.edges.T
@@ -460,12 +460,12 @@ class Network(Drawn):
 
     @property
     def condition_number(self) -> float:
-        """lambda_max / lambda_2."""
+        r"""The ratio :math:`\kappa = \lambda_\max/\lambda_2`."""
         return self.lambda_max / self.lambda_2
 
     @cached_property
     def inverse_square_trace(self) -> float:
-        """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond 3000 agents, to about 10%)."""
+        r"""Sum of :math:`1/\lambda^2` over the nonzero eigenvalues (estimated beyond 3000 agents, to about 10%)."""
         if self._large_facts is not None:
             return self._large_facts.inverse_square_trace
         if self.spectrum is not None:

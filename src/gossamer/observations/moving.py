@@ -48,13 +48,14 @@ class Drifting(Shifted):
     Parameters
     ----------
     base : Observations
-        The streams at round 0.
+        The streams as they are in round 0, before their means move.
     rate : array_like
-        A scalar, (N,) or (N, n).
+        Change of the means per round, in units of the observations: a number for all agents, shape (N,) for one per
+        agent, or (N, n) for one per agent and component.
 
     See Also
     --------
-    Moving : Means that follow a known path.
+    Moving : Means that are any function of the round.
     Gaussian : Means that do not move.
 
     Examples
@@ -89,14 +90,14 @@ class Moving(Shifted):
     Parameters
     ----------
     base : Observations
-        Streams with the noise to use.
+        The streams whose noise is added to the means; their own means are not used.
     mean_at : callable or array_like
         Function of the round t = 0, 1, ... that returns the means, shape (N,) or (N, n); or an array of shape (T,
         N) or (T, N, n).
 
     See Also
     --------
-    Drifting : Means that take random steps.
+    Drifting : Means that move by the same amount in every round.
     Gaussian : Means that do not move.
 
     Examples

@@ -150,9 +150,9 @@ def anytime_error(
     network : Network
         The network of the agents, small enough to be decomposed.
     observations : Observations
-        The streams, whose means must not move.
+        The streams of the N agents, whose means must not move.
     rounds : int or ndarray of int
-        Number of rounds T.
+        Number of rounds T, or an array of such numbers, whose shape the result has.
     smoothing : float
         The window w in rounds, as in `AnytimeSDA`; 0 disables smoothing.
 
@@ -232,12 +232,12 @@ def theorem_3(network: NetworkLike, observations: Observations, rounds: int, smo
 
     Parameters
     ----------
-    network : Network
-        The network of the agents.
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
     observations : Observations
         The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2` of component j at agent i.
     rounds : int
-        Number of rounds T.
+        Number of rounds T, at least 1.
     smoothing : float
         The window w in rounds, as in `AnytimeSDA`; 0 disables smoothing.
 
@@ -313,7 +313,7 @@ def tracking_error(
     network : Network
         The network of the agents, small enough to be decomposed.
     observations : Observations
-        The streams; their means may drift.
+        The streams of the N agents; their means may drift.
     gain : float
         The constant gain, at least 1e-9 and at most 1.
     smoothing : float

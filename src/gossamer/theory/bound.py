@@ -18,11 +18,11 @@ class Bound:
     Attributes
     ----------
     terms : dict
-        The terms of the bound, by name.
+        The terms of the bound, by name; their sum is `total`.
     applies : bool
         Whether all conditions in `condition` hold. If so, the error is at most `total`.
     condition : str
-        The conditions, as text.
+        The conditions under which the bound holds, as text.
     order : dict
         The terms as the paper states them, up to a universal constant, so they are not a bound. Empty for the theorems,
         whose constants are explicit.

@@ -32,7 +32,7 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
     observations : Observations
         The streams, with variance :math:`\sigma_{ij}^2` of component j at agent i.
     rounds : int or ndarray of int
-        Number of rounds T.
+        Number of rounds T, or an array of such numbers, whose shape the result has.
 
     See Also
     --------
@@ -99,7 +99,7 @@ def network_limit(
     observations : Observations
         The streams, with variance :math:`\sigma_j^2` at agent j, summed over components.
     rounds : int or ndarray of int
-        Number of rounds T.
+        Number of rounds T, or an array of such numbers, whose shape the result has.
     batches : ndarray, optional
         Number of samples per agent in each round; one by default.
     per_agent : bool

@@ -32,7 +32,7 @@ def k_star(network: NetworkLike | float) -> int:
     Parameters
     ----------
     network : Network or float
-        A network, or its condition number :math:`\kappa`.
+        A network, or its condition number :math:`\kappa`, at least 1.
 
     See Also
     --------
@@ -70,12 +70,12 @@ def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> 
 
     Parameters
     ----------
-    network : Network
-        The network of the agents.
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
     observations : Observations
         The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2` of component j at agent i.
     rounds : int
-        Number of rounds T.
+        Number of rounds T, at least 1.
 
     See Also
     --------
@@ -130,7 +130,7 @@ def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> 
     observations : Observations
         The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2`.
     rounds : int
-        Number of rounds T.
+        Number of rounds T, at least 1.
 
     See Also
     --------
@@ -191,7 +191,7 @@ def corollary_1(
     Parameters
     ----------
     network : Network
-        The network of the sensors.
+        The network of the N sensors.
     gram : ndarray
         The matrices :math:`A_i^\top A_i`, shape (N, d, d).
     mean, variance : ndarray
@@ -277,14 +277,14 @@ def corollary_2(
 
     Parameters
     ----------
-    network : Network
-        The network of the agents.
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
     rewards, variance : ndarray
         Mean and variance of the reward, per agent and state, shape (N, S).
     discount : float
         The discount factor :math:`\gamma`, at least 0 and below 1.
     rounds : int
-        Number of rounds T.
+        Number of rounds T, at least 1.
 
     See Also
     --------

@@ -51,18 +51,18 @@ class Neighbor:
     Parameters
     ----------
     id : int
-        The neighbor's number in the fleet.
+        The number of the neighbor in the fleet, from 0.
     weight : float
-        Weight w_ij = -L_ij of the edge, the same number at both ends. With 0 it follows from the degrees of the two
-        ends, and changes as edges come and go.
+        Weight :math:`w_{ij} = -L_{ij}` of the edge, the same number at both ends. With 0 it follows from the degrees
+        of the two ends, and changes as edges come and go.
     endpoint : str
         Address "host:port" at which the neighbor is reached; empty for transports that need no address.
     name : str
         Common name of the neighbor's certificate; by default "agent<id>".
     degree : int
-        Number of its neighbors in the roster; 0 if unknown.
+        Number of neighbors that the roster gives this neighbor; 0 if unknown.
     reachable : bool
-        Whether others can connect to it.
+        Whether other agents can connect to it; if not, it connects to them.
     load : float
         Largest flow over the edge that means in an interval of width 1 can need while all members are up; 0 if unknown.
     detour : float
@@ -111,11 +111,11 @@ class Tls:
     Parameters
     ----------
     authority : Path
-        Certificate of the fleet's authority, a PEM file.
+        PEM file with the certificate of the fleet's authority.
     certificate : Path
-        Certificate of this agent, a PEM file.
+        PEM file with the certificate of this agent, signed by the authority.
     key : Path
-        Private key of this agent, a PEM file.
+        PEM file with the private key of this agent, which only its owner can read.
 
     See Also
     --------

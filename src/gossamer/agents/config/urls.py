@@ -29,13 +29,14 @@ class Place:
     Parameters
     ----------
     dimension : int
-        Number of components of an observation.
+        Number of components n of an observation.
     agent, name, fleet : int, str, str
         The agent's number and name, and the name of its fleet.
     covariates : tuple of str
-        Those of the fleet's model; a row has their values and then its label. Empty if there is no model.
+        Names of the covariates of the fleet's model; a row has their values and then its label. Empty if there is no
+        model.
     end : str
-        What to do when a command ends without an error.
+        What to do when a command ends without an error: "fail", "restart" or "stop".
     directory : Path
         The folder of fleet.toml, to which files in addresses are relative.
 

@@ -60,7 +60,7 @@ class LocalFleet:
     Parameters
     ----------
     path : path
-        The fleet's file, fleet.toml.
+        The file that describes the fleet, fleet.toml.
     only : str, optional
         Which agents to start, such as "0-3,7" or "pump,valve"; by default all.
     restart : bool

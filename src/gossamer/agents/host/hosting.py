@@ -288,7 +288,7 @@ async def joined(
     fleet : path
         The fleet's file; its roster and the agent's certificate are in the same folder.
     agent : str or int
-        Name or number of the agent.
+        Name or number of the agent in the fleet.
     source : iterable, async iterable or str, optional
         Observations besides those given to `Agent.observe`: values, or a source such as "csv:FILE,follow".
     store : path, optional
@@ -298,7 +298,7 @@ async def joined(
     status : bool
         Whether to write a status file next to fleet.toml, for `gossamer fleet status` and the fleet's page.
     insecure : bool
-        Use plaintext, without certificates; only for tests.
+        Whether to connect in plaintext, without certificates, which is only for tests.
     sinks : sequence of str
         URLs where to publish its answers, such as "mqtt://broker".
 
@@ -348,7 +348,7 @@ def running(fleet: str | Path | AgentSettings, *given: Any, **options: Any) -> I
     fleet : path or AgentSettings
         The fleet's file, or the settings of an agent.
     *given
-        After a fleet's file, the agent's name.
+        The agent's name or number if `fleet` is a file, and nothing otherwise.
     **options
         The options of `joined` after a fleet's file, those of `Agent` after settings.
 

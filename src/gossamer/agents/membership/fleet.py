@@ -301,7 +301,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def weights(self) -> dict[int, dict[int, float]]:
         """The neighbors of each agent with the weights of the edges to them.
 
-        A weight that is not given follows from the degrees, 1/(1 + max(d_i, d_j)) (Metropolis).
+        A weight that is not given follows from the degrees of its two ends (Metropolis).
         """
         weights = {agent: dict(edges) for agent, edges in self._given.items()}
         for edge in self.edges:

@@ -38,7 +38,7 @@ class Sink:
     Parameters
     ----------
     url, owner : Url, Place
-        Its address, and the agent.
+        The address of the sink with its options, and the agent whose answers it publishes.
 
     See Also
     --------

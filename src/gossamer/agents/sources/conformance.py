@@ -103,9 +103,9 @@ def check_sink(publisher: Any, received: Callable[[], list[dict[str, Any]]]) -> 
     Parameters
     ----------
     publisher : Publisher
-        What publishes at the sink (`agents/sinks/publishing.py`).
+        The object that publishes at the sink (see `agents/sinks/publishing.py`).
     received : callable
-        Returns the answers that have arrived.
+        A function without arguments that returns the answers that have arrived, as a list of dictionaries.
 
     See Also
     --------

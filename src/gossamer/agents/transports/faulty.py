@@ -28,11 +28,11 @@ class Faulty:
     Parameters
     ----------
     transport : Transport
-        The transport that sends the messages.
+        The transport that sends the messages which are not lost.
     me : int
-        Number of this agent in the fleet.
+        The number of this agent in the fleet, from 0.
     faults : MessageFaults
-        The faults of every message; `gossamer.faults.Faults.bind` makes one.
+        Decides the fate of every message; `gossamer.faults.Faults.bind` makes one.
 
     See Also
     --------

@@ -26,9 +26,9 @@ class MpiTransport:
     Parameters
     ----------
     neighbors : tuple of int
-        Ranks of the neighbors of this agent.
+        The ranks of this agent's neighbors in the communicator.
     communicator : mpi4py.MPI.Comm, optional
-        Communicator of the ranks; by default MPI.COMM_WORLD.
+        The communicator that contains one rank per agent; by default MPI.COMM_WORLD.
 
     See Also
     --------

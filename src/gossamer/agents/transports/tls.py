@@ -156,7 +156,7 @@ class TlsTransport:
     Parameters
     ----------
     settings : AgentSettings
-        Its neighbors, addresses and certificates.
+        The settings of the agent, which name its neighbors, their addresses and its certificates.
     answer : callable, optional
         Answers questions of members and the operator (see `calling.ask`).
 

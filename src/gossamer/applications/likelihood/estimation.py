@@ -33,29 +33,29 @@ class LikelihoodEstimation:
 
     The model minimizes the mean over all samples of the family's loss at the predictor :math:`x^\top\theta`, plus the
     penalty :math:`\frac{\mathrm{ridge}}{2} \lVert\theta\rVert^2` without the intercept. With m predictors (softmax),
-    theta consists of m rows of `width` numbers, one after another.
+    :math:`\theta` consists of m rows of `width` numbers, one after another.
 
     Parameters
     ----------
-    network
-        The network of the agents.
-    family
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
+    family : Family or str
         A `Family`, or its name: "logistic", "softmax" (three classes), "poisson", "gamma" or "huber".
-    dimension
-        Number of covariates of a sample.
-    parameter
-        The true theta, shape (size,), from which simulations draw labels.
-    covariates
+    dimension : int
+        Number of covariates of a sample, without the intercept.
+    parameter : array_like, optional
+        The true :math:`\theta`, shape (size,), from which simulations draw labels.
+    covariates : Observations, optional
         Streams of `dimension` components, one per agent, from which simulations draw covariates.
-    samples
+    samples : int or sequence of int
         Number of samples per agent and round: one number, or one per agent.
-    intercept
+    intercept : bool
         Whether to add a covariate that is always 1, as the last one.
-    ridge
-        Factor of the penalty.
-    names
-        Names of the covariates.
-    classes
+    ridge : float
+        Factor of the penalty above, at least 0; it does not apply to the intercept.
+    names : sequence of str, optional
+        Names of the covariates, for tables and errors; by default x0, x1, ...
+    classes : sequence, optional
         Labels of the classes, such as ["no", "yes"], if samples carry these instead of 0, 1, ...; parameters are named
         after them. Two classes may also be -1 and 1 without being listed.
 
@@ -294,7 +294,7 @@ class LikelihoodEstimation:
 
     @property
     def parameter_names(self) -> list[str]:
-        """The names of the entries of theta; with several predictors, name[class]."""
+        r"""The names of the entries of :math:`\theta`; with several predictors, name[class]."""
         return self.family.parameter_names(self.names, self.classes)
 
     @property
@@ -316,7 +316,7 @@ class LikelihoodEstimation:
 
     @cached_property
     def steepness(self) -> float:
-        """The largest mean curvature of any agent at theta = 0, the unit of the step sizes of gradient methods."""
+        r"""The largest mean curvature of any agent at :math:`\theta = 0`, the unit of gradient methods' step sizes."""
         assert self.covariates is not None
         squares = (self.covariates.mean**2 + self.covariates.variance).sum(axis=1)
         bends = self.family.curvatures(np.zeros((self.family.outputs, 1)), np.ones(1))
@@ -339,7 +339,7 @@ class LikelihoodEstimation:
         methods
             `AnytimeSDA` or its name, or one of `DSGD`, `DSGT`, `Alone`, `Centralized` of `gs.applications`; or a list.
         rounds
-            One number of rounds, or several.
+            Number of rounds T after which to report the error, or several such numbers.
         trials, seed
             Number of trials, and their seed.
         faults
@@ -411,7 +411,7 @@ class LikelihoodEstimation:
         ridge: float = 0.0,
         seed: int = 0,
     ) -> LikelihoodEstimation:
-        """Return a random problem: theta of length 1, and for every agent covariates around a different point."""
+        r"""Return a random problem: :math:`\theta` of length 1, covariates of each agent around a point of its own."""
         network, family = Network.of(network), family_of(family)
         dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
         rng = np.random.default_rng(checks.seed(seed))

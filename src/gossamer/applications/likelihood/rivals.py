@@ -102,16 +102,16 @@ class StochasticGradient(ABC):
 
 @dataclass(frozen=True)
 class DSGD(StochasticGradient):
-    """Distributed stochastic gradients (Nedic, Ozdaglar 2009; Lian and others 2017), averaged (Polyak, Juditsky 1992).
+    r"""Distributed stochastic gradients (Nedic, Ozdaglar 2009; Lian and others 2017), averaged (Polyak, Juditsky 1992).
 
-    theta_i <- sum_j W_ij theta_j - a_t g_i(theta_i)
+    .. math:: \theta_i \leftarrow \sum_j W_{ij} \theta_j - a_t g_i(\theta_i)
 
     Parameters
     ----------
     step : float, tuple of float or None
-        Step size a of a_t = a/sqrt(t+1), as a multiple of 1/(the largest mean curvature of any agent at the start). Of
-        several, or of a grid for None, the one with the smallest error after the last round is chosen, which requires
-        knowing the answer.
+        The a of the step sizes :math:`a_t = a/\sqrt{t+1}`, as a multiple of 1/(the largest mean curvature of any agent
+        at the start). Of several, or of a grid for None, the one with the smallest error after the last round is
+        chosen, which requires knowing the answer.
 
     See Also
     --------
@@ -134,18 +134,22 @@ class DSGD(StochasticGradient):
 
 @dataclass(frozen=True)
 class DSGT(StochasticGradient):
-    """Distributed stochastic gradient tracking (Pu, Nedic 2021), averaged like `DSGD`.
+    r"""Distributed stochastic gradient tracking (Pu, Nedic 2021), averaged like `DSGD`.
 
-    s_i <- sum_j W_ij s_j + g_i(theta_i) - the last g_i,   theta_i <- sum_j W_ij (theta_j - a_t s_j)
+    .. math::
 
-    It sends theta and s, so its messages are twice as long.
+        s_i \leftarrow \sum_j W_{ij} s_j + g_i(\theta_i) - g_i', \qquad
+        \theta_i \leftarrow \sum_j W_{ij} (\theta_j - a_t s_j)
+
+    where :math:`g_i'` is the gradient of the round before. Agents send :math:`\theta` and s, so messages are twice as
+    long.
 
     Parameters
     ----------
     step : float, tuple of float or None
-        Step size a of a_t = a/sqrt(t+1), as a multiple of 1/(the largest mean curvature of any agent at the start). Of
-        several, or of a grid for None, the one with the smallest error after the last round is chosen, which requires
-        knowing the answer.
+        The a of the step sizes :math:`a_t = a/\sqrt{t+1}`, as a multiple of 1/(the largest mean curvature of any agent
+        at the start). Of several, or of a grid for None, the one with the smallest error after the last round is
+        chosen, which requires knowing the answer.
 
     See Also
     --------

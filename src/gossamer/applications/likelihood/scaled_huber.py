@@ -13,17 +13,17 @@ from gossamer.families import Huber
 
 @dataclass(frozen=True)
 class ScaledHuber(Huber):
-    """The Huber loss in units of a scale that is estimated together with the coefficients, for stored rows.
+    r"""The Huber loss in units of a scale that is estimated together with the coefficients, for stored rows.
 
-    The loss of a row is s (1/2 + h((y - eta)/s)), with h the Huber loss of `threshold` 1.35 and s the scale, so the
-    minimum is that of scikit-learn's `HuberRegressor`.
+    The loss of a row is :math:`s\,(1/2 + h((y - \eta)/s))`, with h the Huber loss of `threshold` 1.35 and s the scale,
+    so the minimum is that of scikit-learn's `HuberRegressor`.
 
     Parameters
     ----------
     threshold : float
         Residual beyond which a row counts less, in units of the estimated scale.
     freedom : float
-        Degrees of freedom of simulated noise.
+        Degrees of freedom of simulated noise, above 0; the fewer there are, the larger are the outliers.
 
     See Also
     --------
@@ -61,10 +61,10 @@ class ScaledHuber(Huber):
         return np.stack([np.where(near, residuals**2, 0.0), ~near])
 
     def next_scale(self, scale: float, means: Floats) -> float:
-        """Return the scale s at which the mean of min(residual^2, (threshold s)^2) is s^2.
+        r"""Return the scale s at which the mean of :math:`\min(r^2, (cs)^2)` is :math:`s^2`.
 
-        Assuming that the same residuals stay beyond the threshold is Newton's step for 1/s^2; if too many are beyond
-        it, s^2 becomes that mean.
+        Here r is a residual and c the threshold. Assuming that the same residuals stay beyond the threshold is Newton's
+        step for :math:`1/s^2`; if too many are beyond it, :math:`s^2` becomes that mean.
         """
         near, beyond = means
         left = 1 - self.threshold**2 * beyond

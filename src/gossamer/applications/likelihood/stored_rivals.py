@@ -52,9 +52,12 @@ class GradientMethod(ABC):
 
 @dataclass(frozen=True)
 class Extra(GradientMethod):
-    """EXTRA (Shi, Ling, Wu, Yin: EXTRA: an exact first-order algorithm for decentralized consensus optimization, 2015).
+    r"""EXTRA, an exact first-order algorithm for decentralized consensus optimization (Shi, Ling, Wu, Yin 2015).
 
-    x_1 = W x_0 - a grad f(x_0),   x_{k+2} = (I + W) x_{k+1} - (I + W)/2 x_k - a (grad f(x_{k+1}) - grad f(x_k))
+    .. math::
+
+        x_1 &= W x_0 - a \nabla f(x_0) \\
+        x_{k+2} &= (I + W) x_{k+1} - \frac{I + W}{2} x_k - a \big(\nabla f(x_{k+1}) - \nabla f(x_k)\big)
 
     Parameters
     ----------
@@ -91,9 +94,12 @@ class Extra(GradientMethod):
 
 @dataclass(frozen=True)
 class ExactDiffusion(GradientMethod):
-    """Exact diffusion (Yuan, Ying, Zhao, Sayed: Exact diffusion for distributed optimization and learning, 2018).
+    r"""Exact diffusion (Yuan, Ying, Zhao, Sayed: Exact diffusion for distributed optimization and learning, 2018).
 
-    psi_k = x_k - a grad f(x_k),   x_{k+1} = (I + W)/2 (psi_k + x_k - psi_{k-1}),   psi_{-1} = x_0
+    .. math::
+
+        \psi_k = x_k - a \nabla f(x_k), \qquad x_{k+1} = \frac{I + W}{2} (\psi_k + x_k - \psi_{k-1}), \qquad
+        \psi_{-1} = x_0
 
     Parameters
     ----------
@@ -129,10 +135,13 @@ class ExactDiffusion(GradientMethod):
 
 @dataclass(frozen=True)
 class GradientTracking(GradientMethod):
-    """Gradient tracking, DIGing (Nedic, Olshevsky, Shi: Achieving geometric convergence for distributed optimization
+    r"""Gradient tracking, DIGing (Nedic, Olshevsky, Shi: Achieving geometric convergence for distributed optimization
     over time-varying graphs, 2017); with one sample per gradient it is DSGT (Pu, Nedic 2021).
 
-        x_{k+1} = W x_k - a s_k,   s_{k+1} = W s_k + grad f(x_{k+1}) - grad f(x_k),   s_0 = grad f(x_0)
+    .. math::
+
+        x_{k+1} = W x_k - a s_k, \qquad s_{k+1} = W s_k + \nabla f(x_{k+1}) - \nabla f(x_k), \qquad
+        s_0 = \nabla f(x_0)
 
     Parameters
     ----------

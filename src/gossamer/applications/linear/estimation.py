@@ -83,25 +83,27 @@ class EstimationRun(ErrorResult[Rounds, Value]):
 
 
 class LinearEstimation:
-    """A sensor network that estimates one parameter vector.
+    r"""A sensor network that estimates one parameter vector.
 
-    A problem created by `from_data` also has `measurements`, the recorded y_i (which are not random), and `labels`, the
-    names of the agents.
+    A problem created by `from_data` also has `measurements`, the recorded :math:`y_i` (which are not random), and
+    `labels`, the names of the agents.
 
     Parameters
     ----------
     network : Network
-        The network of the agents.
+        The network of the N agents, each of which has one sensor.
     matrices : sequence of array_like
-        A_i of shape (m_i, d), one per sensor, each with its own number of rows.
+        The matrices :math:`A_i` of shape :math:`(m_i, d)`, one per sensor, each with its own number of rows.
     parameter : array_like
-        The true parameters beta*, shape (d,).
+        The true parameters :math:`\beta^*`, shape (d,).
     covariance : float or array_like
-        Covariance of the measurement noise: a variance, one per sensor, or one (m_i, m_i) matrix per sensor.
+        Covariance of the measurement noise, in squared units of the measurements: a variance, one per sensor, or one
+        matrix :math:`S_i` of shape :math:`(m_i, m_i)` per sensor.
     weighting : str
-        What is averaged: "plain" averages A_i'A_i as in the paper; "precision" averages A_i'S_i^{-1}A_i.
+        What is averaged: "plain" averages :math:`A_i^\top A_i` as in the paper; "precision" averages
+        :math:`A_i^\top S_i^{-1} A_i`.
     names : sequence of str, optional
-        Names of the parameters.
+        Names of the d parameters, for tables and errors; by default beta0, beta1, ...
 
     See Also
     --------
@@ -162,8 +164,8 @@ class LinearEstimation:
         weighting: str = "plain",
         seed: int = 0,
     ) -> LinearEstimation:
-        """Build a problem with random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard
-        deviations between half of and twice `noise`."""
+        r"""Build a problem with random sensors: :math:`A_i` standard normal, :math:`\beta^*` uniform on [-1, 1],
+        standard deviations between half of and twice `noise`."""
         network, rng = Network.of(network), np.random.default_rng(checks.seed(seed))
         dimension = checks.whole_number("dimension", dimension, least=1, most=10_000)
         measurements = checks.whole_number("measurements", measurements, least=1, most=10_000)
@@ -184,7 +186,7 @@ class LinearEstimation:
         intercept: bool = True,
         seed: int = 0,
     ) -> LinearEstimation:
-        """Distribute rows of data over agents; beta* is the least squares solution for all rows.
+        r"""Distribute rows of data over agents; :math:`\beta^*` is the least squares solution for all rows.
 
         The data are fixed, so there is no noise; an agent's error is its distance from the pooled fit.
 
@@ -244,12 +246,12 @@ class LinearEstimation:
 
     @cached_property
     def grams(self) -> Floats:
-        """(N, d, d) the matrices A_i'Q_i A_i."""
+        r"""The matrices :math:`A_i^\top Q_i A_i`, shape (N, d, d)."""
         return np.stack([p @ a for p, a in zip(self._projections, self.matrices, strict=True)])
 
     @cached_property
     def moments(self) -> Gaussian:
-        """The streams A_i'Q_i Y_{i,t}: means, covariances, and how to draw them."""
+        r"""The streams :math:`A_i^\top Q_i Y_{i,t}`: means, covariances, and how to draw them."""
         if self.measurements is not None:
             mean = np.stack([p @ y for p, y in zip(self._projections, self.measurements, strict=True)])
         else:
@@ -264,7 +266,7 @@ class LinearEstimation:
 
     @cached_property
     def streams(self) -> Gaussian:
-        """Abar^{-1} A_i'Q_i Y_{i,t}, whose average is beta*: observations for any engine.
+        r"""The streams :math:`\bar A^{-1} A_i^\top Q_i Y_{i,t}`, whose average is :math:`\beta^*`, for any engine.
 
         Their components are drawn independently here; the expected squared error needs no more than that.
         """
@@ -275,7 +277,7 @@ class LinearEstimation:
     # -- errors ---------------------------------------------------------------------------------------------
 
     def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact[OneOrMore, OneOrMore]:
-        """Return the exact expected error of `method` with Abar known to every agent."""
+        r"""Return the exact expected error of `method` with :math:`\bar A` known to every agent."""
         if not isinstance(method, Method | str):
             raise Unsupported(
                 f"exact errors are for methods that average; use simulate() for {type(method).__name__}"
@@ -289,8 +291,8 @@ class LinearEstimation:
         return trace / (self.network.agents * checks.array("rounds", rounds))[()]
 
     def bound(self, rounds: int, gram_rounds: int | None = None) -> theory.Bound:
-        """Return Corollary 1, a bound on SDA's error with A_i'A_i averaged by its last iterate, or known to all
-        agents."""
+        r"""Return Corollary 1, a bound on SDA's error with :math:`A_i^\top A_i` averaged by its last iterate, or known
+        to all agents."""
         return theory.corollary_1(
             self.network,
             gram=self.grams,
@@ -310,11 +312,11 @@ class LinearEstimation:
         return unpack(held[0] if one else np.stack(held), self.dimension)
 
     def gram_margin(self, held: Floats) -> Floats:
-        """Return max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for the agents' averages (..., N, d, d)."""
+        r"""Return the largest :math:`\lVert\bar A^{-1}\rVert \lVert\hat A_i - \bar A\rVert` of (..., N, d, d)."""
         return margin_of(held, self.grams.mean(axis=0))
 
     def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
-        """Return the number of rounds of `method` after which every agent may invert its average of A_i'A_i."""
+        r"""Return the rounds of `method` after which every agent may invert its average of :math:`A_i^\top A_i`."""
         most = 2**20  # a table of this many rounds takes a second
         enough = first_true(lambda t: bool(self.gram_margin(self.average_grams(method, t)) <= 0.5), most=most)
         if enough is None:
@@ -367,14 +369,14 @@ class LinearEstimation:
         gram: Method | str = "same",
         gram_rounds: int | None = None,
     ) -> EstimationRun[OneOrMore, OneOrMore]:
-        """Run `solver` in `trials` independent trials.
+        r"""Run `solver` in `trials` independent trials.
 
-        Horizons at which some agent cannot yet invert its average of A_i'A_i have no error (NaN) and a note; an error
-        is raised if this is true of all horizons.
+        Horizons at which some agent cannot yet invert its average of :math:`A_i^\top A_i` have no error (NaN) and a
+        note; an error is raised if this is true of all horizons.
 
-        `gram` says how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (Abar is known
-        to all agents), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper, for `gram_rounds`
-        rounds (by default `rounds`).
+        `gram` says how :math:`A_i^\top A_i` is averaged: "same" as the measurements (no error in the mean), "exact"
+        (:math:`\bar A` is known to all agents), or any method, such as "chebyshev" or gs.SDA(output="last") as in the
+        paper, for `gram_rounds` rounds (by default `rounds`).
         """
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)

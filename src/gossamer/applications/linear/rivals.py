@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class XiaoBoydLall:
-    """Sensor fusion by average consensus (Xiao, Boyd, Lall 2005).
+    r"""Sensor fusion by average consensus (Xiao, Boyd, Lall 2005).
 
-    ::
+    Each agent starts from its own matrix and vector, and replaces both in every round by weighted means over its
+    neighborhood:
 
-        P_i(0) = A_i'S_i^{-1}A_i,   q_i(0) = A_i'S_i^{-1}y_i,   both <- W-average of the neighbors' each round
-        estimate P_i^{-1} q_i       (of least norm, while P_i is singular)
+    .. math::
 
-    P and q are mixed the same way, so the estimate has no bias.
+        P_i &\leftarrow \sum_j W_{ij} P_j, \qquad P_i(0) = A_i^\top S_i^{-1} A_i \\
+        q_i &\leftarrow \sum_j W_{ij} q_j, \qquad q_i(0) = A_i^\top S_i^{-1} y_i
+
+    Its estimate is :math:`P_i^{-1} q_i` (of least norm, while :math:`P_i` is singular). P and q are mixed the same way,
+    so the estimate has no bias.
 
     Parameters
     ----------
@@ -67,27 +71,26 @@ class XiaoBoydLall:
 
 @dataclass(frozen=True)
 class KarMoura:
-    """Consensus + innovations (Kar, Moura and others, 2011-2013).
+    r"""Consensus + innovations (Kar, Moura and others, 2011-2013).
 
-    ::
+    .. math:: x_i \leftarrow x_i - b_t \sum_j L_{ij} x_j + a_t K A_i^\top S_i^{-1} (Y_{i,t} - A_i x_i)
 
-        x_i <- x_i - b_t sum_j L_ij x_j + a_t K A_i'S_i^{-1}(Y_{i,t} - A_i x_i)
-
-    The defaults are the best of a, tau and delay tried on a grid and a path (a = 1 forgets its start too slowly).
+    The defaults are the best of `a`, `tau` and `delay` tried on a grid and a path (a = 1 forgets its start too slowly).
 
     Parameters
     ----------
     form : str
-        Time scales: "LU" has one, a_t = a/(t+1+delay), b_t = b a_t; "mixed" has two, b_t = b/(t+1)^tau, so that
-        consensus outlasts the innovations.
+        Time scales: "LU" has one, :math:`a_t = a/(t+1+\text{delay})` and :math:`b_t = b\,a_t`; "mixed" has two, with
+        :math:`b_t = b/(t+1)^\tau`, so that consensus outlasts the innovations.
     gain : str
-        The matrix K: "efficient" is Abar^{-1} (with a = 1 asymptotically as good as a center), "identity" the
-        identity.
+        The matrix K: "efficient" is :math:`\bar A^{-1}`, the inverse of the mean of :math:`A_i^\top S_i^{-1} A_i`
+        (with a = 1 asymptotically as good as a center), and "identity" the identity.
     a, b, delay : float, optional
-        By default b is so large that the first exchange is just stable, delay makes the first innovation stable, and a
-        is a multiple of 1/lambda_min(K Abar).
+        Factors of the two step sizes, and rounds by which the innovations are delayed. By default b is so large that
+        the first exchange is just stable, the delay makes the first innovation stable, and a is a multiple of
+        :math:`1/\lambda_\min(K \bar A)`.
     tau : float
-        Between 0 and 1/2.
+        The exponent :math:`\tau` of "mixed", above 0 and below 1/2.
 
     See Also
     --------

@@ -116,21 +116,22 @@ class EvaluationRun(Result):
 
 
 class PolicyEvaluation:
-    """A Markov reward process with one reward function per agent.
+    r"""A Markov reward process with one reward function per agent.
 
     Parameters
     ----------
-    network : Network
-        The network of the agents.
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
     transitions : array_like or sparse matrix
-        P, (S, S); every row is a probability distribution.
+        The matrix P of transition probabilities between the S states, shape (S, S); every row adds up to 1.
     rewards : array_like or Observations
-        Rewards r_i(s), shape (N, S), observed with Gaussian noise; or streams of S components, such as
-        gs.Bernoulli(probabilities), whose means are the r_i.
+        Mean rewards :math:`r_i(s)`, shape (N, S), observed with Gaussian noise; or streams of S components, such as
+        gs.Bernoulli(probabilities), whose means are the :math:`r_i`.
     discount : float
-        Discount factor gamma, at least 0 and below 1.
+        Discount factor :math:`\gamma` per step, at least 0 and below 1.
     reward_std : array_like
-        Standard deviation of the rewards: a number, (N, 1) or (N, S). For Gaussian rewards only: streams have theirs.
+        Standard deviation of the rewards, in their unit: a number, or shape (N, 1) or (N, S). It is for Gaussian
+        rewards only, because streams have their own.
 
     See Also
     --------
@@ -337,7 +338,7 @@ class PolicyEvaluation:
         return sampled / horizons[:, None, None]
 
     def plug_in(self, rewards: Floats, probabilities: Floats) -> Floats:
-        """Return (H, trials, N, S) values J_i from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""
+        """Return (H, trials, N, S) values from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""
         count, trials = rewards.shape[:2]
         columns = np.swapaxes(rewards, 2, 3)
         if self.states > bellman.DENSE:

@@ -29,29 +29,34 @@ IN_FLIGHT = 2**22
 class TemporalDifference:
     r"""Distributed TD(0) (Doan, Maguluri, Romberg 2019).
 
-    ::
+    In the generative form, every state of the table :math:`\Theta` is updated in every round, with rewards
+    :math:`R_k` and sampled successors :math:`Z_k`; in the iid form one state with features :math:`\phi(s_k)`:
 
-        generative   Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta)          every state, every round
-        iid          theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s_k)           one state per round
-                     delta_i = R_i + gamma phi(s'_k)'theta_i - phi(s_k)'theta_i
+    .. math::
+
+        \Theta &\leftarrow W \Theta + \alpha_k (R_k + \gamma Z_k \Theta - \Theta) \\
+        \theta_i &\leftarrow \sum_j W_{ij} \theta_j + \alpha_k \delta_i \phi(s_k), \qquad
+        \delta_i = R_i + \gamma \phi(s_k')^\top \theta_i - \phi(s_k)^\top \theta_i
 
     If W has negative eigenvalues, steps near 1 are unstable, so steps are capped at
-    (1 + smallest eigenvalue of W)/(1 + gamma), and divided by the largest \|\|phi(s)\|\|^2 if that is above 1.
+    :math:`(1 + \lambda_\min(W))/(1 + \gamma)`, and divided by the largest :math:`\lVert\phi(s)\rVert^2` if that is
+    above 1.
 
     Parameters
     ----------
     form : str
         How states are drawn: "generative" or "iid" (from `distribution`, default the stationary one).
     step : str
-        Step sizes: "harmonic" alpha_k = 2c/((1-gamma)(k+1)+2), "sqrt" c/sqrt(k+1), "constant" c.
+        Step sizes :math:`\alpha_k`: "harmonic" is :math:`2c/((1-\gamma)(k+1)+2)`, "sqrt" is :math:`c/\sqrt{k+1}`, and
+        "constant" is c.
     step_size : float
-        Factor c of the step sizes, by default 1.
+        Factor c of the step sizes, above 0; 1 by default.
     output : str
-        The answer: the "last" iterate, or the "average" sum alpha_k theta_k / sum alpha_k.
+        The answer: the "last" iterate, or the "average" :math:`\sum_k \alpha_k \theta_k / \sum_k \alpha_k`.
     radius : float, optional
-        Radius of a ball onto which every agent's theta is projected. None disables it.
+        Radius of a ball onto which every agent's :math:`\theta` is projected, in units of values. None disables it.
     features : array_like, optional
-        Features phi(s) for the iid form, shape (S, p); by default one per state.
+        Features :math:`\phi(s)` for the iid form, shape (S, p); by default one per state.
     distribution : array_like, optional
         Probabilities of the states of the iid form, shape (S,).
 
@@ -90,7 +95,7 @@ class TemporalDifference:
             )
 
     def steps(self, problem: PolicyEvaluation, rounds: int) -> Floats:
-        """Return alpha_k for k = 0 .. rounds - 1."""
+        r"""Return the step sizes :math:`\alpha_k` of all rounds, shape (rounds,)."""
         k = np.arange(rounds)
         raw = {
             "harmonic": 2.0 / ((1 - problem.discount) * (k + 1) + 2),

@@ -53,20 +53,20 @@ STEPS = (1.0, 2.0, 4.0, 8.0)
 
 
 class ValueEstimation:
-    """Agents that learn the values of a policy from experience, with features of states.
+    r"""Agents that learn the values of a policy from experience, with features of states.
 
     Parameters
     ----------
-    network : Network
-        The network of the agents.
-    features
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
+    features : callable, array_like, str or transformer
         A function from a batch of states to rows of numbers (M, p); a table (S, p) for states 0 .. S-1; a text,
         "fourier:50" (see `RandomFourier`), "tiles:8x8" (see `TileCoding`), "linear" or "table:16" (one value for each
         of 16 states), or one of these classes; or a transformer of scikit-learn.
     discount : float
-        Discount factor gamma, at least 0 and below 1; 1 for the average reward.
+        Discount factor :math:`\gamma` per step, at least 0 and below 1; 1 for the average reward.
     trace : float
-        Decay lambda of the eligibility trace, from 0 to below 1 (1 is allowed with a discount below 1).
+        Decay :math:`\lambda` of the eligibility trace, from 0 to below 1 (1 is allowed with a discount below 1).
     ridge : float, optional
         A penalty in units of the mean squares of the features. None is 0.01 divided by the number of steps: values
         always exist, also with collinear features, and the bias vanishes faster than the standard error.

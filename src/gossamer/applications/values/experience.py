@@ -210,7 +210,7 @@ class Experience:
 
     @property
     def effective_share(self) -> float:
-        """The number of steps on policy that weighted steps are worth, (sum w)^2 / sum w^2, as a share of all steps."""
+        r"""The share of all steps that weighted steps are worth, :math:`(\sum w)^2 / \sum w^2` of their number."""
         squares = float((self.importance**2).mean())
         return float(self.importance.mean()) ** 2 / squares if squares > 0 else 0.0
 

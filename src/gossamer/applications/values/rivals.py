@@ -35,22 +35,30 @@ class OneShot:
 
 @dataclass(frozen=True)
 class DistributedTD:
-    r"""Distributed TD(lambda) with Markovian samples, with the trace of the `ValueEstimation`.
+    r"""Distributed TD(:math:`\lambda`) with Markovian samples, with the trace of the `ValueEstimation`.
 
-    ::
+    An agent's step from the transition of round k, with the features :math:`\phi_k` and :math:`\phi_k'` of its two
+    states and the eligibility trace :math:`z_k`, is
 
-        mixing="rounds"    theta_i <- sum_j W_ij theta_j + a_k g_i,   g_i = z_k (r_i + gamma phi'theta_i - phi theta_i)
-        mixing="tracking"  y_i <- sum_j W_ij y_j + g_i - its last g_i,   theta_i <- sum_j W_ij theta_j + a_k y_i
-        mixing="once"      every agent alone, and theta averaged after the last round
-                           (Tian, Paschalidis and Olshevsky 2024)
+    .. math:: g_i = z_k \big(r_i + \gamma \phi_k'^\top \theta_i - \phi_k^\top \theta_i\big)
 
-    with W = I - L (Doan, Maguluri, Romberg 2019; gradient tracking as in Pu and Nedic 2021) and steps
-    a_k = step_size / sqrt(k + 1), divided by the largest \|\|phi\|\|^2.
+    With :math:`W = I - L`, estimates are mixed in every round (Doan, Maguluri, Romberg 2019), with gradient tracking
+    (as in Pu and Nedic 2021; :math:`g_i'` is the step of the round before), or once, after the last round (Tian,
+    Paschalidis and Olshevsky 2024):
+
+    .. math::
+
+        \text{"rounds"} \quad & \theta_i \leftarrow \sum_j W_{ij} \theta_j + a_k g_i \\
+        \text{"tracking"} \quad & y_i \leftarrow \sum_j W_{ij} y_j + g_i - g_i', \qquad
+        \theta_i \leftarrow \sum_j W_{ij} \theta_j + a_k y_i \\
+        \text{"once"} \quad & \theta_i \leftarrow \theta_i + a_k g_i
+
+    The step sizes are :math:`a_k = a/\sqrt{k+1}`, divided by the largest :math:`\lVert z_k\rVert^2`.
 
     Parameters
     ----------
     step_size : float
-        Step size of the first round.
+        The factor a of the step sizes, above 0.
     output : str
         The "last" iterate, or the "average" of all, weighted by their steps.
     mixing : str

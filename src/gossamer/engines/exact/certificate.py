@@ -30,9 +30,9 @@ class Certificate:
     Attributes
     ----------
     rounds : int
-        Number of rounds T.
+        Number of rounds T, at least 1.
     low, high : float
-        The interval of eigenvalues.
+        The ends of the interval that contains all nonzero eigenvalues.
     response, gain : float
         Bounds on a mode's squared response to its mean, and on the variance of its estimate for noise of variance 1.
     average : float
@@ -89,7 +89,7 @@ def certificate(network: NetworkLike | float, rounds: int, method: Method | str 
         A network, or its smallest nonzero eigenvalue :math:`\lambda_2` if its weights average, as Metropolis weights do
         (all eigenvalues are then at most 2).
     rounds : int
-        Number of rounds T.
+        Number of rounds T, at least 1.
     method : Method or str, optional
         A method that asks a network for nothing but `lambda_bound`; the local heavy ball by default. Given a network,
         any method that one gossip matrix mixes.

@@ -82,8 +82,8 @@ def exact(
     with the method's response :math:`h_m` to the means and its noise gain :math:`v_m`, the means :math:`\hat\mu_m` and
     the target :math:`\tau_m` of a mode, and its eigenvector :math:`q_m`.
 
-    Networks with a spectrum in closed form (see `Network`) may have a hundred million agents: a torus of 10^8 takes
-    minutes and 15 GB. Others are decomposed up to 3000 agents. For larger ones the bias is still exact, and the
+    Networks with a spectrum in closed form (see `Network`) may have a hundred million agents: a torus of that size
+    takes minutes and 15 GB. Others are decomposed up to 3000 agents. For larger ones the bias is still exact, and the
     variance is sampled until its standard error, `uncertainty`, is below 1% of the total error; if it is not, a `note`
     says so.
 
@@ -92,19 +92,20 @@ def exact(
     rounds.
 
     Where every round draws its own exchanges, the expectation is over these as well. It follows from second moments, of
-    N^2 numbers, up to 500 agents: random gossip, messages lost independently of each other (for methods without an edge
-    ledger, which leave out the neighbors that they do not hear) and, with `drawn`, random matchings and dropout.
+    :math:`N^2` numbers, up to 500 agents: random gossip, messages lost independently of each other (for methods without
+    an edge ledger, which leave out the neighbors that they do not hear) and, with `drawn`, random matchings and
+    dropout.
 
     Parameters
     ----------
     method : Method or str
-        A method or its name.
+        The method that all agents run, or its name in `gossamer.METHODS`.
     network : Network, ChangingNetwork, NetworkX graph or str
         The network of the agents, for example "grid:10x10".
     observations : Observations
         The streams of the agents, one per agent.
     rounds : int or sequence of int
-        One number of rounds, or several.
+        Number of rounds T after which to report the error, or several such numbers.
     masks : Masks or float, optional
         Masks that hide the readings, or their scale; their cost is part of the variance.
     faults : Loss, optional
@@ -234,11 +235,11 @@ def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
     Parameters
     ----------
     method : Method or str
-        The method, or its name.
-    network : Network
-        The network of the N agents.
+        The method that all agents run, or its name in `gossamer.METHODS`.
+    network : Network, NetworkX graph or str
+        The network of the N agents, for example "grid:10x10".
     rounds : int
-        T, the number of rounds.
+        Number of rounds T, at least 1.
 
     Returns
     -------

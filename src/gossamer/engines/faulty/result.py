@@ -23,7 +23,7 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     Attributes
     ----------
     agents : int
-        Number of live agents.
+        Number of agents that are alive after the last round.
     alive : ndarray
         Whether each agent is alive, shape (N,); the estimates and errors of the others are NaN.
     since : int

@@ -147,14 +147,14 @@ def simulate(
     Parameters
     ----------
     method : Method or str
-        A method or its name.
+        The method that all agents run, or its name in `gossamer.METHODS`.
     network : Network, ChangingNetwork, DirectedNetwork, NetworkX graph or str
         The network of the agents, for example "grid:10x10". A `DirectedNetwork` is for `gs.PushSum`, which also runs on
         undirected networks, with every edge as two links.
     observations : Observations
         The streams of the agents, one per agent.
     rounds : int or sequence of int
-        One number of rounds, or several.
+        Number of rounds T after which to report the error, or several such numbers.
     trials, seed : int
         Number of trials, and the seed of their random numbers.
     faults : Faults, Fault or list of Fault, optional
@@ -164,13 +164,13 @@ def simulate(
     masks : Masks or float, optional
         Masks that hide the readings (see `Masks`), or their scale.
     first_trial : int
-        The number of the first trial.
+        The number of the first trial, from which the others follow; 0 unless a run is split.
     keep : str, optional
         What the result keeps of every trial: "errors", only its errors; "estimates" (the default), also the agents'
         estimates at each horizon; "iterates", also every register and the estimate after every round (with several
         horizons, of the run with the largest one).
     dtype : dtype
-        Double or single precision, for example np.float32.
+        The precision of all numbers: np.float64 (the default) or np.float32, which halves memory.
     progress : bool, optional
         Whether to show a progress bar: on long runs if standard error is a terminal (None), always or never.
     cluster : MPI communicator, optional

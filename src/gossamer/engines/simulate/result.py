@@ -29,7 +29,7 @@ class Simulation(TrialResult[Rounds, Value]):
     total_error, mse, over_limit, stderr : float or ndarray
         The mean error over trials in three forms, and the standard error of total_error.
     errors : ndarray
-        Total error of each trial, shape (trials,).
+        Total error of each trial, summed over agents, shape (trials,).
     per_agent : ndarray
         Mean over trials of each agent's squared error, shape (N,).
     estimates : ndarray
