@@ -152,11 +152,12 @@ def growth() -> list[Row]:
         costs.append(cost / trials)
     slope = np.polyfit(np.log(edges), np.log(costs), 1)[0]
     cells = ", ".join(
-        f"10^{np.log10(s * s):.0f}: {c * 1e9 / (s * s):.1f}" for s, c in zip(sides, costs, strict=True)
+        f"10{'⁰¹²³⁴⁵⁶'[round(np.log10(s * s))]}: {c * 1e9 / (s * s):.1f}"
+        for s, c in zip(sides, costs, strict=True)
     )
     return [
         Row(
-            "cost per round ~ edges^slope",
+            "cost per round, as a power of the number of edges",
             f"slope {slope:.2f}",
             f"ns per agent and round, N = {cells}",
             None,
@@ -169,7 +170,7 @@ def million_exact() -> list[Row]:
     net = gs.Network.path(10**6)
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 10**6))
     time = best(lambda: gs.exact(gs.AnytimeSDA(), net, obs, 1500), repeats=2)
-    return [Row("exact error of 10^6 agents, 1500 rounds", f"{time:.1f} s", "-", None, None)]
+    return [Row("exact error of 10⁶ agents, 1500 rounds", f"{time:.1f} s", "-", None, None)]
 
 
 FIRST_ROUND = """

@@ -112,7 +112,7 @@ def cluster_rows(side: int = 3000) -> Iterator[Row]:
     whole_torus = base + each * 10**8 / 2**30
     yield Row(
         f"torus {side}x{side}, float32, {rounds} rounds, 2 ranks: memory",
-        f"{each:.0f} bytes per agent, so {whole_torus:.1f} GB for 10^8 agents ({seconds:.1f} s here)",
+        f"{each:.0f} bytes per agent, so {whole_torus:.1f} GB for 10⁸ agents ({seconds:.1f} s here)",
         "limit 20 GB",
         20 / whole_torus,
         1,

@@ -35,6 +35,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
@@ -96,6 +97,8 @@ html_title = "gossamer"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
+# Without it, the theme prints an error in the console of a first visit.
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -105,14 +108,15 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    # What is drawn or written in 120 columns has the width of the window.
+    "secondary_sidebar_items": {"**": ["page-toc"], "design": [], "reference/fleet-toml": []},
     "footer_start": ["copyright"],
     "footer_end": [],
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "monokai",
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
     "back_to_top_button": True,
 }
-html_sidebars = {"index": [], "choose": [], "start": [], "changelog": [], "benchmarks": []}
+html_sidebars = {name: [] for name in ("index", "choose", "start", "changelog", "benchmarks", "_modules/**")}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

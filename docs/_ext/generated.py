@@ -313,8 +313,21 @@ def _plain(text: str) -> str:
     return re.sub(r"\[([^]]+)\]\((?![a-z]+:)[^)]*\)", r"\1", text)
 
 
+def break_long_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Let names of more than 40 characters continue on the next line after an underscore, in the cells of tables."""
+
+    def breakable(name: re.Match[str]) -> str:
+        return name[0].replace("_", "_<wbr>")
+
+    def cell(text: re.Match[str]) -> str:
+        return re.sub(r'(?<=<span class="pre">)[^<]{40,}', breakable, text[0])
+
+    context["body"] = re.sub(r"<td>.*?</td>", cell, context.get("body", ""), flags=re.DOTALL)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write)
+    app.connect("html-page-context", break_long_names)
     app.connect("build-finished", write_opening)
     app.connect("build-finished", clean_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -134,10 +134,13 @@ def test_the_report_names_the_paper_and_sets_its_formulas():
         given, family = name.split()
         assert f"family-names: {family} given-names: {given}" in cited
     assert _math("falls like T^(-1/2) & κ^0.52, T^−3.9") == (
-        "falls like <i>T</i><sup>-1/2</sup> &amp; <i>κ</i><sup>0.52</sup>, <i>T</i><sup>−3.9</sup>"
+        "falls like <i>T</i><sup>−1/2</sup> &amp; <i>κ</i><sup>0.52</sup>, <i>T</i><sup>−3.9</sup>"
     )
     assert _math("SSTM_sc at T/2 ≥ k*: T's") == (
         "SSTM<sub>sc</sub> at <i>T</i>/2 ≥ <i>k</i>*: <i>T</i>&#x27;s"
+    )
+    assert _math("at every ε; 2σ²/T, λ₂ and (1 − γ)^(-3/2)") == (
+        "at every <i>ε</i>; 2<i>σ</i>²/<i>T</i>, <i>λ</i>₂ and (1 − <i>γ</i>)<sup>−3/2</sup>"
     )
     assert _math("1.7e6 times, below 1e−12") == "1.7 × 10<sup>6</sup> times, below 10<sup>−12</sup>"
     assert _math("A center") == "A center"

@@ -66,7 +66,7 @@ def explain(results: Results, settings: Settings) -> str:
     exponents = {s: [_exponent(_growth(results, g, s)) for g in GRAPHS] for s in ("anytime-sda", "td, last")}
     last = int(np.nanmax(results.column("rounds")))
     return (
-        f"After {last} rounds the plug-in error grows like 1/(1-γ) to the power "
+        f"After {last} rounds the plug-in error grows like 1/(1 − γ) to the power "
         f"{number(min(exponents['anytime-sda']), 2)} to {number(max(exponents['anytime-sda']), 2)} (at the lines), "
         "below the 3/2 that Corollary 2 allows. "
         f"The last iterate of temporal differences grows with exponents {number(min(exponents['td, last']), 2)} to "
@@ -86,6 +86,6 @@ def _growth_claim(results: Results, settings: Settings) -> Finding:
 
 FIGURE = Figure(
     "10", "Errors against the effective horizon", pieces, draw, explain,
-    (Claim("discount", "after Corollary 2", "The plug-in error grows at most like (1-γ)^(-3/2).", _growth_claim),),
+    (Claim("discount", "after Corollary 2", "The plug-in error grows at most like (1 − γ)^(-3/2).", _growth_claim),),
     ours=True,
 )  # fmt: skip

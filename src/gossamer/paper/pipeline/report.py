@@ -149,14 +149,15 @@ def _counted(verdict: Verdict, count: int) -> str:
 def _math(text: str) -> str:
     """Return text as HTML in which powers, indices and letters are set as in a formula."""
     text = html.escape(text)
-    text = re.sub(r"\^\(([^)]+)\)|\^([−-]?[\d.]*\d)", lambda m: f"<sup>{m[1] or m[2]}</sup>", text)
+    power = re.compile(r"\^\(([^)]+)\)|\^([−-]?[\d.]*\d)")
+    text = power.sub(lambda m: f"<sup>{(m[1] or m[2]).replace('-', '−')}</sup>", text)
     text = re.sub(
         r"\b(\d[\d.]*)e([−-]?\d+)\b",
         lambda m: f"{'' if m[1] == '1' else m[1] + ' × '}10<sup>{m[2]}</sup>",
         text,
     )
     text = re.sub(r"(?<=\w)_(\w+)", r"<sub>\1</sub>", text)
-    return re.sub(r"(?<![\w&;-])([TKNkεκλμσγ])(?![\w;])", r"<i>\1</i>", text)
+    return re.sub(r"(?<![A-Za-zÀ-ɏ&-])([TKNkεκλμσγ])(?![A-Za-zÀ-ɏ])", r"<i>\1</i>", text)
 
 
 def _css(verdict: Verdict) -> str:
