@@ -5,6 +5,7 @@ Each is written as Markdown into docs/_generated before the pages that include i
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -313,6 +314,12 @@ def _plain(text: str) -> str:
     return re.sub(r"\[([^]]+)\]\((?![a-z]+:)[^)]*\)", r"\1", text)
 
 
+def module_of(app: Sphinx, module: str, name: str) -> str | None:
+    """Return the module with the source of a public name; for a member, that of its class."""
+    thing = getattr(importlib.import_module(module), name.partition(".")[0], None)
+    return getattr(thing, "__module__", None)
+
+
 def break_long_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
     """Let names of more than 40 characters continue on the next line after an underscore, in the cells of tables."""
 
@@ -327,6 +334,7 @@ def break_long_names(app: Sphinx, page: str, template: str, context: dict[str, A
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write)
+    app.connect("viewcode-follow-imported", module_of)
     app.connect("html-page-context", break_long_names)
     app.connect("build-finished", write_opening)
     app.connect("build-finished", clean_notebooks)

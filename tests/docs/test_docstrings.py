@@ -108,7 +108,7 @@ def test_every_parameter_is_explained_in_a_sentence():
         if thing is gs.AgentSettings:  # its texts are those of fleet.toml
             continue
         for parameter, text in entries.items():
-            assert re.fullmatch(r"[A-Z][^ ]*( [^ ]+){2,}\.", text), f"{name} explains {parameter} by {text!r}"
+            assert re.fullmatch(r"[A-Z][^ ]*( [^ ]+){4,}\.", text), f"{name} explains {parameter} by {text!r}"
 
 
 @pytest.mark.slow

@@ -109,8 +109,8 @@ def test_no_link_leads_nowhere():
 
 
 def test_no_markup_is_left_as_text():
-    """Formulas that were not recognized, and references in a language that the page is not written in."""
-    markup = re.compile(r".{0,40}(?:\$|\\[a-z]{2}|\{\w+\}`|:\w+:`).{0,40}")
+    """Formulas that were not recognized or not set, and references in a language that the page is not written in."""
+    markup = re.compile(r".{0,40}(?:\$|\\[a-z]{2}|\{\w+\}`|:\w+:`|\w\^[\w({−-]|\bsqrt\(|<-).{0,40}")
     assert [(path, found) for path in PAGES for found in markup.findall("".join(page(path).words))] == []
 
 
@@ -134,6 +134,17 @@ def test_cells_show_what_they_draw_and_print(notebook):
             assert "image/png" in shown, f"no figure: {source}"
         if cell["cell_type"] == "code" and "print(" in source:
             assert "text" in shown, f"prints nothing: {source}"
+
+
+@pytest.mark.parametrize(
+    "notebook", sorted(SITE.parent.glob("jupyter_execute/**/*.ipynb")), ids=lambda p: p.stem
+)
+def test_numbers_have_enough_digits(notebook):
+    """No result is shown as 0.0000 or 0.0001; an uncertainty may be."""
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        for output in cell.get("outputs", ()):
+            text = "".join(output.get("text") or output.get("data", {}).get("text/plain") or "")
+            assert not re.search(r"(?<![\d.])(?<!± )0\.00+\d?(?!\d)", text), text
 
 
 def test_downloaded_notebooks_have_neither_roles_nor_links_to_pages():

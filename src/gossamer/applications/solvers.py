@@ -28,7 +28,8 @@ class Alone:
 
     Examples
     --------
-    >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]], 0.9)
+    >>> rewards = [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]
+    >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], rewards, 0.9)
     >>> team.simulate(gs.applications.Alone(), 400, trials=5).error > 5
     True
     """
@@ -47,7 +48,8 @@ class Centralized:
 
     Examples
     --------
-    >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]], 0.9)
+    >>> rewards = [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]
+    >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], rewards, 0.9)
     >>> team.simulate(gs.applications.Centralized(), 400, trials=5).error < 2
     True
     """

@@ -112,7 +112,7 @@ class Scenario:
     Examples
     --------
     >>> scenario = gs.dashboard.Scenario(network="grid:4x4", methods=["dsg"], rounds=20)
-    >>> page = scenario.page(losses=[0, 0.5])  # scenario.save("lesson.html", losses=[0, 0.5]) writes it to a file
+    >>> page = scenario.page(losses=[0, 0.5])  # scenario.save("lesson.html", losses=[0, 0.5]) writes it
     >>> page.summary.split(": ")[1]
     '16 agents, 20 rounds, 2 variants'
     """

@@ -109,7 +109,7 @@ class LeastSquares(OnePredictor):
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(60, 2))
-    >>> rows = gs.LikelihoodEstimation.from_data(x, x[:, 0] - x[:, 1], gs.Network.cycle(5), family="least-squares")
+    >>> rows = gs.LikelihoodEstimation.from_data(x, x[:, 0] - x[:, 1], "cycle:5", family="least-squares")
     >>> rows.fit().estimates[3].round(6).tolist()
     [1.0, -1.0, 0.0]
     """

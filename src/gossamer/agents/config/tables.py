@@ -162,7 +162,7 @@ class ModelTable(FileTable, frozen=True, kw_only=True):
     ridge: Annotated[
         float,
         Declaration(
-            "Factor of the penalty ridge/2 theta^2, per row; the intercept is not penalized.",
+            "Penalty per row: half of this times the sum of squared coefficients, without the intercept.",
             least=0,
             live=False,
         ),

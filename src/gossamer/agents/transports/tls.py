@@ -168,7 +168,8 @@ class TlsTransport:
     Examples
     --------
     >>> neighbor = gs.Neighbor(1, endpoint="127.0.0.1:7448")
-    >>> settings = gs.AgentSettings(0, (neighbor,), endpoint="127.0.0.1:7447", method=gs.AnytimeSDA("local-heavy-ball"))
+    >>> method = gs.AnytimeSDA("local-heavy-ball")
+    >>> settings = gs.AgentSettings(0, (neighbor,), endpoint="127.0.0.1:7447", method=method)
     >>> gs.agents.TlsTransport(settings).present()
     frozenset()
     """

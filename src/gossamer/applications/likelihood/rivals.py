@@ -37,7 +37,7 @@ class StochasticGradient(ABC):
 
     name: ClassVar[str]
     vectors: ClassVar[int] = 1
-    """Number of vectors of theta's length in a message."""
+    r"""Number of vectors in a message that are as long as :math:`\theta`."""
 
     def __post_init__(self) -> None:
         for step in self.steps.tolist():
@@ -54,7 +54,7 @@ class StochasticGradient(ABC):
 
     @abstractmethod
     def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
-        """Return the registers after a round whose gradient is `slope`: theta, at first the only one, then others."""
+        r"""Return the registers after a round with the gradient `slope`, :math:`\theta` first."""
 
     def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
         """Return every agent's estimates after each of the ascending horizons; all step sizes run side by side."""

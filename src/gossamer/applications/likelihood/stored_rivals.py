@@ -31,7 +31,7 @@ class GradientMethod(ABC):
 
     name: ClassVar[str]
     vectors: ClassVar[int] = 1
-    """Number of vectors of theta's length in a message."""
+    r"""Number of vectors in a message that are as long as :math:`\theta`."""
 
     def __post_init__(self) -> None:
         if self.step is not None:
@@ -43,7 +43,7 @@ class GradientMethod(ABC):
 
     @abstractmethod
     def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> State:
-        """Return the registers after the first round, theta first."""
+        r"""Return the registers after the first round, :math:`\theta` first."""
 
     @abstractmethod
     def advance(self, state: State, mix: Mix, gradient: Gradient, size: float) -> State:

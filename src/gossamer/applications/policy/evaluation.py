@@ -140,7 +140,8 @@ class PolicyEvaluation:
 
     Examples
     --------
-    >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]], 0.9)
+    >>> rewards = [[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]
+    >>> team = gs.PolicyEvaluation("cycle:3", [[0.9, 0.1], [0.5, 0.5]], rewards, 0.9)
     >>> team.values
     array([10., 10.])
     >>> team.simulate("anytime-sda", 400, trials=10).error < 1.0

@@ -355,7 +355,8 @@ class ValueEstimation:
         >>> states = rng.normal(size=(2001, 1)).cumsum(axis=0) * 0.9 ** np.arange(2001)[:, None]
         >>> rewards = states[:-1] + rng.normal(size=(2000, 4))
         >>> steps = gs.applications.Experience.of(states, rewards)
-        >>> fit = gs.ValueEstimation("cycle:4", lambda x: np.column_stack([x, x**0]), 0.9).from_trajectories(steps)
+        >>> problem = gs.ValueEstimation("cycle:4", lambda x: np.column_stack([x, x**0]), 0.9)
+        >>> fit = problem.from_trajectories(steps)
         >>> fit.values([[0.0], [1.0]]).shape, fit.standard_errors([[0.0]]).shape
         ((4, 2), (4, 1))
         """
