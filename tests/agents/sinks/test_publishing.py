@@ -119,6 +119,7 @@ def test_a_failure_is_told_until_it_is_over(
         ("http:///x", "the sink http://HOST/PATH needs a host"),
         ("http://host/x?intervall=3s", r"got 'intervall' \(did you mean 'interval'\?\)"),
         ("http://host/x?interval=3", "interval must be a time"),
+        ("http://host/x?interval=0s", "interval must be a finite number above 0"),
     ],
 )
 def test_a_wrong_address_says_why(text: str, why: str) -> None:

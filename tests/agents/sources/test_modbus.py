@@ -74,6 +74,8 @@ def test_registers_become_observations_and_a_device_may_come_late() -> None:
     [
         ("modbus://host/1,2", r"the address of a register for each of the 1 component\(s\)"),
         ("modbus://host/x", "modbus: needs a host and the address"),
+        ("modbus://host/65536", "modbus: needs a host and the address"),
+        ("modbus://host/1?every=0s", "every must be a finite number above 0"),
         ("modbus://host/1?type=text", "type must be"),
         ("modbus://host/1?scale=1,2", "scale must have 1 or 1 entries"),
     ],

@@ -156,9 +156,9 @@ class Url:
             raise InvalidInput(parameter=name, required="one number", got=self._options[name])
         return float(checks.number(name, values[0], **bounds))
 
-    def seconds(self, name: str, default: str = _NO_DEFAULT) -> float:
-        """Return an option that is a time, such as 10s, in seconds."""
-        return duration(name, self.text_of(name, default))
+    def seconds(self, name: str, default: str = _NO_DEFAULT, **bounds: float) -> float:
+        """Return an option that is a time, such as 10s, in seconds; `bounds` are those of `checks.number`."""
+        return float(checks.number(name, duration(name, self.text_of(name, default)), **bounds))
 
     def flag(self, name: str) -> bool:
         """Return an option that is true or false; by default it is false."""

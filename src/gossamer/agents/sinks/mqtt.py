@@ -43,7 +43,7 @@ class MqttSink(Sink):
             check_topic(url.kind, self._discovery)
         self._unit = url.text_of("unit", "")
         self._device_class = url.text_of("device_class", "")
-        self._interval = url.seconds("interval", "10s")
+        self._interval = url.seconds("interval", "10s", above=0)
         self._broker = Broker(url, owner, role="sink", connected=self._on_connection)
         self._ready = threading.Event()
         self._refusal = ""

@@ -26,7 +26,7 @@ class Publisher:
 
     def __init__(self, text: str, owner: Place) -> None:
         url = Url(owner.fill(text))
-        self.interval = url.seconds("interval", "10s")
+        self.interval = url.seconds("interval", "10s", above=0)
         self.unsettled = url.flag("unsettled")
         self.failing = ""
         self.due = -math.inf  # when the next answer may be given, on the clock of the caller

@@ -33,7 +33,7 @@ class ModbusSource(LiveSource):
         if (
             not url.host
             or len(url.paths) != owner.dimension
-            or not all(path.isdecimal() for path in url.paths)
+            or not all(path.isdecimal() and int(path) < 1 << 16 for path in url.paths)
         ):
             raise InvalidInput(
                 f"modbus: needs a host and the address of a register for each of the {owner.dimension} component(s), "
@@ -45,7 +45,7 @@ class ModbusSource(LiveSource):
         self.table = url.text_of("table", "holding", choices=("holding", "input"))
         self.word_order = url.text_of("word_order", "big", choices=("big", "little"))
         self.device = int(url.number("device", 1, least=0, most=255))
-        self.every = url.seconds("every", "1s")
+        self.every = url.seconds("every", "1s", above=0)
         self.format = ReadingFormat(scale=url.numbers("scale", 1.0), offset=url.numbers("offset", 0.0))
         self.format.check(owner.dimension)
 
