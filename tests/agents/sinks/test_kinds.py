@@ -35,7 +35,7 @@ def test_a_file_conforms_and_may_be_moved_away(tmp_path: Path) -> None:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     for _ in range(2):
-        check_sink(Publisher("file://{name}.jsonl", Place(name="pump", directory=tmp_path)), lines)
+        check_sink(Publisher("file://{name}.jsonl", Place(name="pump", directory=tmp_path))._sink, lines)
         file.rename(tmp_path / "pump.1")
     assert Publisher(f"file://{tmp_path}/a", Place())._sink.path == tmp_path / "a"  # type: ignore[attr-defined]
 
@@ -73,7 +73,8 @@ def test_a_webhook_conforms_and_tells_of_errors(server: Any, tmp_path: Path) -> 
     (tmp_path / "token").chmod(0o600)
     place = Place(directory=tmp_path)
     check_sink(
-        Publisher(f"http://127.0.0.1:{port}/a/b?token_file=token", place), lambda: [p[2] for p in posted]
+        Publisher(f"http://127.0.0.1:{port}/a/b?token_file=token", place)._sink,
+        lambda: [p[2] for p in posted],
     )
     assert {p[:2] for p in posted} == {("/a/b", "Bearer abc")}
     for k, (path, code) in enumerate(FAILURES.items()):

@@ -57,7 +57,7 @@ def test_it_conforms_and_says_when_it_ends(broker: Mosquitto) -> None:
         def received() -> list[dict[str, Any]]:
             return [json.loads(m.payload) for m in client.messages if m.topic == "gossamer/plant/pump"]
 
-        check_sink(publisher, received)
+        check_sink(publisher._sink, received)
 
         def said() -> list[bytes]:
             return [m.payload for m in client.messages if m.topic.endswith("/status")]

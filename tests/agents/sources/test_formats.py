@@ -29,6 +29,7 @@ def format_of(options: str, dimension: int = 1) -> ReadingFormat:
         ("scale=0.1&offset=-40", '{"value": 615}', [21.5]),
         ("field=a.b.value", '{"a": {"b": {"value": 3, "unit": "K"}}}', [3]),
         ("field=a.b.value", '{"a.b": {"value": 3}}', [3]),
+        ("field=a%2Cb.c%20d", '{"a,b": {"c d": 3}}', [3]),
         ("field=samples.1", '{"samples": [1, 2]}', [2]),
         ("field=value", '{"value": "3.5"}', [3.5]),
         ("time=t", '{"value": 1, "t": 1700000000}', [1]),
@@ -73,6 +74,7 @@ def test_a_time_in_any_of_these_ways(time: str) -> None:
         ("field=a&scale=1e90", '{"a": 1e10}', "at most 1e[+]94"),
         ("time=t", '{"value": 1, "t": "noon"}', "a time must be seconds since 1970 or ISO 8601, got 'noon'"),
         ("time=t", '{"value": 1, "t": true}', "a time must be"),
+        ("sequence=n", '{"value": 1, "n": null}', "a sequence number must be a number or a text, got None"),
         ("time=t&max_age=1m", '{"value": 1, "t": 1699999900}', "at most 60 s old, got one of 100 s"),
     ],
 )

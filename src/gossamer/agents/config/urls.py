@@ -111,7 +111,7 @@ class Url:
                 raise InvalidInput(
                     f"each option must be written once, as NAME=VALUE, got {part!r} in {text!r}"
                 )
-            self._options[name] = unquote(value)
+            self._options[name] = value
         self._known: set[str] = set()
 
     def _locate(self, authority: str) -> None:
@@ -133,11 +133,17 @@ class Url:
         """Return the value of an option; without a default, it must be given."""
         self._known.add(name)
         value = self._options.get(name, default)
+        value = value if value is default else unquote(value)
         if value is _NO_DEFAULT:
             raise InvalidInput(f"{self.kind}: needs the option {name}=..., got {self.text!r}")
         if choices and value != default:
             checks.choice(name, value, tuple(choices))
         return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return an option of several texts with commas between them; a comma of a text is written as %2C."""
+        self.text_of(name, "")
+        return tuple(unquote(part) for part in self._options.get(name, "").split(",") if part)
 
     def numbers(self, name: str, default: float = _NO_DEFAULT) -> tuple[float, ...]:
         """Return an option of one or several numbers, with commas between them."""

@@ -1,7 +1,7 @@
 """The conformance checks of sources and sinks: what every implementation must do.
 
     check_source(make, expected)     with `make()` a new source of one and the same stream, and its first observations
-    check_sink(publisher, received)      with what has arrived at the sink
+    check_sink(sink, received)      with what has arrived at the sink
 
 They raise AssertionError with an explanation at the first requirement that is not met.
 """
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
+from gossamer.agents.sinks.kinds import Sink
 from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
 from gossamer.agents.statistics.readings import LARGEST_OBSERVATION
 
@@ -97,13 +98,13 @@ async def _follow(source: LiveSource, count: int, store: bool) -> tuple[list[lis
     return values, kept
 
 
-def check_sink(publisher: Any, received: Callable[[], list[dict[str, Any]]]) -> None:
+def check_sink(sink: Sink, received: Callable[[], list[dict[str, Any]]]) -> None:
     """Check that answers arrive as they are, also those with unknown numbers and with vectors; the sink is closed.
 
     Parameters
     ----------
-    publisher : Publisher
-        The object that publishes at the sink (see `agents/sinks/publishing.py`).
+    sink : Sink
+        A new sink, such as MySink(Url("my://host"), Place()).
     received : callable
         A function without arguments that returns the answers that have arrived, as a list of dictionaries.
 
@@ -114,40 +115,30 @@ def check_sink(publisher: Any, received: Callable[[], list[dict[str, Any]]]) -> 
 
     Examples
     --------
-    tests/agents/sinks/test_kinds.py checks a file:
-
-    >>> gs.agents.check_sink.__name__
-    'check_sink'
+    >>> class Kept(gs.agents.Sink):
+    ...     answers = []
+    ...     def write(self, answer):
+    ...         self.answers.append(dict(answer))
+    >>> gs.agents.check_sink(Kept(gs.agents.Url("kept://"), gs.agents.Place()), lambda: Kept.answers)
     """
-    answers: list[dict[str, Any]] = [
-        {
-            "name": "pump",
-            "fleet": "plant",
-            "estimate": 21.5,
-            "standard_error": 0.25,
-            "settled": True,
-            "age": 7,
-        },
-        {
-            "name": "pump",
-            "fleet": "plant",
-            "estimate": [1.0, None],
-            "standard_error": None,
-            "settled": True,
-            "age": 8,
-        },
-    ]
-    publisher.open()
+    assert isinstance(sink, Sink), f"a sink must be a Sink, got {type(sink).__name__}"
+    first = {
+        "name": "pump",
+        "fleet": "plant",
+        "estimate": 21.5,
+        "standard_error": 0.25,
+        "settled": True,
+        "age": 7,
+    }
+    answers = [first, {**first, "estimate": [1.0, None], "standard_error": None, "age": 8}]
     try:
+        sink.open()
         for k, answer in enumerate(answers):
-            publisher.offer(answer, publisher.due + k)
+            sink.write(answer)
             deadline = time.monotonic() + _PATIENCE
             while len(received()) <= k and time.monotonic() < deadline:
                 time.sleep(0.005)
-            assert received()[k:], f"an answer must arrive, got none; it says {publisher.failing!r}"
     finally:
-        publisher.close(_PATIENCE)
-    got = received()
-    assert [{name: line.get(name) for name in answers[0]} for line in got] == answers, (
-        f"{answers} must arrive, got {got}"
-    )
+        sink.close()
+    got = [{name: line.get(name) for name in first} for line in received()]
+    assert got == answers, f"{answers} must arrive, got {got}"

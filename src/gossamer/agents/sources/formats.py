@@ -55,9 +55,8 @@ class ReadingFormat:
     @classmethod
     def of(cls, url: Url, dimension: int, *, sequence: bool = False) -> ReadingFormat:
         """The format that the options field, scale, offset, time and max_age (and sequence) of an address describe."""
-        fields = tuple(filter(None, url.text_of("field", "").split(",")))
         made = cls(
-            fields,
+            url.texts("field"),
             url.numbers("scale", 1.0),
             url.numbers("offset", 0.0),
             url.text_of("time", ""),
@@ -108,8 +107,10 @@ class ReadingFormat:
         age = (time.time() if now is None else now) - taken
         if age > self.max_age:
             raise BadObservation(f"a reading must be at most {self.max_age:g} s old, got one of {age:.0f} s")
-        sequence = str(_at(document, self.sequence)) if self.sequence else ""
-        return TimedReading(self.in_units(value, largest), taken, sequence)
+        sequence = _at(document, self.sequence) if self.sequence else ""
+        if not isinstance(sequence, (str, int, float)):
+            raise BadObservation(f"a sequence number must be a number or a text, got {short(sequence)}")
+        return TimedReading(self.in_units(value, largest), taken, str(sequence))
 
     def in_units(self, value: Vector, largest: float) -> Vector:
         """Numbers as observations: scaled and shifted."""
