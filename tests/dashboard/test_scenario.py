@@ -153,7 +153,7 @@ def test_a_catalog_offers_only_what_can_be_built():
         )
         network = Scenario.of({"network": f"{kind}:{rest}"}).build_network()
         assert isinstance(network, gs.ChangingNetwork) == (kind in offered["changing"])
-        found = places(network, f"{kind}:{rest}", 3)
+        found = places(network, 3)
         assert found.shape[-2:] == (network.agents, 2)
         assert 0 <= found.min() <= found.max() <= 1
         assert len(np.unique(found.reshape(-1, network.agents, 2)[0].round(4), axis=0)) == network.agents
@@ -173,7 +173,7 @@ def test_a_catalog_offers_only_what_can_be_built():
 
 
 def test_the_links_around_a_torus_do_not_lie_on_the_others():
-    found = places(gs.Network.torus(5, 6), "torus:5x6", 1).reshape(5, 6, 2)
+    found = places(gs.Network.torus(5, 6), 1).reshape(5, 6, 2)
     for line in (*found, *found.transpose(1, 0, 2)):
         (x, y), inner = (line[-1] - line[0]) / np.linalg.norm(line[-1] - line[0]), line[1:-1] - line[0]
         assert (np.abs(inner[:, 0] * y - inner[:, 1] * x) > 0.02).all()

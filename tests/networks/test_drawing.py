@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import xml.etree.ElementTree as ET
 
 import matplotlib.pyplot as plt
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.networks import layout
 from gossamer.networks.drawing import positions_of
 
 NATURAL = ["path:2", "path:100", "cycle:9", "star:5", "grid:3x4", "torus:4x5", "complete:6", "hypercube:4"]
@@ -73,6 +75,63 @@ def test_values_are_colors_with_a_bar():
     assert (low, high) == (0, 100)
 
 
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_agents_without_a_value_are_empty_circles(style):
+    values = np.ma.masked_equal([0.0, 1.0, np.nan, np.inf, 4.0, 5.0], 5.0)
+    with plt.style.context(style):
+        dots = gs.Network.path(6).plot(values).collections[1]
+        dots.update_scalarmappable()
+        paper = np.array(dots.figure.get_facecolor())
+    empty = (dots.get_facecolors() == paper).all(axis=1)
+    assert empty.tolist() == [False, False, True, True, False, True]
+    assert not (dots.get_edgecolors() == paper).all(axis=1).any()
+    assert dots.get_clim() == (0.0, 4.0)
+
+
+def test_many_links_become_lighter_and_many_names_smaller():
+    def links(name):
+        return gs.Network.of(name).plot().collections[0].get_alpha()
+
+    assert links("grid:30x30") == 1.0
+    assert links("complete:100") < 0.3
+    sizes = [gs.Network.of(f"grid:{n}x{n}").plot(with_labels=True).texts[-1].get_fontsize() for n in (3, 40)]
+    assert sizes[0] == 7.0
+    assert sizes[1] < 4.0
+
+
+def test_one_way_links_have_heads_from_sender_to_receiver():
+    net = gs.DirectedNetwork.from_links(4, [(0, 1), (1, 2), (2, 3), (3, 0), (1, 0)])
+    lines, _, heads = net.plot(with_labels=True).collections
+    assert len(lines.get_segments()) == 4
+    place = layout.fitted(positions_of(net))
+    found = [path.vertices[:3] for path in heads.get_paths()]
+    one_way = net._drawn()[1].tolist()
+    assert sorted(one_way) == [[1, 2], [2, 3], [3, 0]]
+    for (tip, *back), (sender, receiver) in zip(found, one_way, strict=True):
+        along = place[receiver] - place[sender]
+        assert all((tip - corner) @ along > 0 for corner in back)
+        np.testing.assert_allclose(
+            np.cross(np.append(along, 0), np.append(tip - place[sender], 0)), 0, atol=1e-12
+        )
+    assert net._repr_html_().count("Z") == 3
+    graph = nx.DiGraph([("a", "b"), ("b", "a")])
+    nx.set_node_attributes(graph, {"a": (0, 1), "b": (2, 3)}, "pos")
+    assert gs.DirectedNetwork.from_networkx(graph).positions.tolist() == [[0, 1], [2, 3]]
+
+
+def test_changing_networks_are_drawn_in_their_first_round():
+    grid = gs.Network.grid(3, 3)
+    swarm = gs.ChangingNetwork.mobile(9, 0.4)
+    np.testing.assert_array_equal(swarm.positions, swarm.contacts.positions(range(1))[0])
+    assert gs.ChangingNetwork.matchings(9).positions is not None
+    for net in (gs.ChangingNetwork.dropout(grid, 0.5), gs.ChangingNetwork.switching([grid, "path:9"]), swarm):
+        assert len(net.plot().collections[0].get_segments()) == len(net.edges_at(0))
+        assert net._repr_html_().count("<circle") == 9
+        assert net == pickle.loads(pickle.dumps(net))
+        if net is not swarm:
+            np.testing.assert_array_equal(net.positions, grid.positions)
+
+
 def test_labels_are_those_of_the_graph():
     net = gs.Network.of(nx.relabel_nodes(nx.path_graph(3), {0: "a", 1: "b", 2: "c"}))
     _, ax = plt.subplots()
@@ -85,6 +144,9 @@ def test_values_of_the_wrong_shape_are_refused():
         gs.InvalidInput, match=r"values must be one number for each of the 4 agents, got .*\(3,\)"
     ):
         gs.Network.cycle(4).plot([1, 2, 3])
+    for wrong in ([1j] * 4, ["1"] * 4, np.array([1j] * 4)):
+        with pytest.raises(gs.InvalidInput, match=r"one number for each of the 4 agents, got .*1"):
+            gs.Network.cycle(4).plot(wrong)
     with pytest.raises(gs.InvalidInput, match="at most 20000 agents in a picture, got 30000 agents"):
         gs.Network.path(30_000).plot()
 
@@ -96,4 +158,7 @@ def test_a_notebook_shows_a_sketch():
     assert len(svg.findall(".//{*}circle")) == net.agents
     assert svg.find(".//{*}path").get("d").count("M") == len(net.edges)
     assert "Network(grid:3x3, 9 agents, 12 edges)" in text
-    assert "<svg" not in gs.Network.path(1000)._repr_html_()
+    large = gs.Network.path(10_000)._repr_html_()
+    assert "<svg" not in large
+    assert "<td>10,000</td><td>1 to 2</td>" in large
+    assert len(large) < 500

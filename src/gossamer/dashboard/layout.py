@@ -10,6 +10,7 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.arrays import AnyArray, Floats
+from gossamer.networks import AnyNetwork
 from gossamer.networks.contacts import Waypoints
 from gossamer.networks.drawing import positions_of
 from gossamer.networks.layout import FEW, computed, fitted, natural
@@ -17,18 +18,11 @@ from gossamer.networks.names import split_name
 
 
 @lru_cache(maxsize=4)
-def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> AnyArray:
+def places(network: AnyNetwork, rounds: int) -> AnyArray:
     """Return positions (N, 2), or (rounds, N, 2) if agents move, in the unit square, with equal scales on both axes."""
     if isinstance(network, gs.ChangingNetwork) and isinstance(network.contacts, Waypoints):
         return network.contacts.positions(range(rounds)).astype(np.float32)
-    if isinstance(network, gs.Network):
-        return fitted(positions_of(network)).astype(np.float32)
-    kind, rest = split_name(name)
-    shape = (rest or "").split(",")[0].split("+")[0] if kind in ("dropout", "switching") else name
-    positions = natural(shape, network.agents)
-    if positions is None:
-        positions = computed(network.agents, network.edges_at(0))
-    return fitted(positions).astype(np.float32)
+    return fitted(positions_of(network)).astype(np.float32)
 
 
 def fleet_places(

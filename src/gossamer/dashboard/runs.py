@@ -16,6 +16,7 @@ from gossamer.comparison.points import THEOREMS
 from gossamer.dashboard.layout import is_regular, places
 from gossamer.engines.results import TrialResult
 from gossamer.errors import GossamerError
+from gossamer.networks import AnyNetwork
 
 if TYPE_CHECKING:
     from gossamer.dashboard.scenario import Scenario
@@ -64,13 +65,13 @@ def parts(scenario: Scenario, *, expected: bool = True) -> Iterator[Part]:
 def network_part(
     name: str,
     rounds: int,
-    network: gs.Network | gs.ChangingNetwork,
+    network: AnyNetwork,
     streams: gs.Observations,
     component: int = 0,
     masks: gs.Masks | None = None,
 ) -> Part:
     """Return positions, links and the true means and average of one component, and how well masks hide them."""
-    positions = places(network, name, rounds)
+    positions = places(network, rounds)
     header: dict[str, object] = {
         "name": network.name,
         "agents": network.agents,
@@ -88,10 +89,12 @@ def network_part(
         starts, pairs = network.edges_in(range(rounds))
         arrays |= {"starts": starts.astype(np.uint32), "links": pairs.astype(np.uint16)}
     else:
-        header["edges"] = len(network.edges)
+        pairs = network._drawn()[0]  # one-way links are lines too
+        header["edges"] = len(pairs)
+        arrays["links"] = pairs.astype(np.uint16)
+    if isinstance(network, gs.Network):
         if masks is not None:
             arrays["hidden"] = neighbor_uncertainty(network, masks).astype(np.float32)
-        arrays["links"] = network.edges.astype(np.uint16)
         if network.agents <= FACTS_UP_TO:
             header |= {
                 "condition_number": float(network.condition_number),
@@ -170,7 +173,7 @@ def _notes(run: TrialResult[Integers, Floats], method: gs.Method) -> list[str]:
 
 def references(
     methods: Sequence[gs.Method],
-    network: gs.Network | gs.ChangingNetwork,
+    network: AnyNetwork,
     streams: gs.Observations,
     horizons: list[int],
     masks: gs.Masks | None = None,
@@ -184,13 +187,13 @@ def references(
 def _expected(
     number: int,
     method: gs.Method,
-    network: gs.Network | gs.ChangingNetwork,
+    network: AnyNetwork,
     streams: gs.Observations,
     horizons: list[int],
     masks: gs.Masks | None,
 ) -> Iterator[Part]:
     """Return the expected error without faults, and the theorem about it, if they exist."""
-    if isinstance(network, gs.ChangingNetwork):
+    if not isinstance(network, gs.Network):
         return
     try:
         exact = gs.exact(method, network, streams, horizons, masks=masks)
@@ -209,7 +212,7 @@ def _expected(
 
 
 def _limits(
-    network: gs.Network | gs.ChangingNetwork, streams: gs.Observations, horizons: list[int]
+    network: AnyNetwork, streams: gs.Observations, horizons: list[int]
 ) -> dict[str, list[float | None]]:
     rounds = np.array(horizons)
     limits = {"centralized": numbers(gs.theory.centralized_limit(streams, rounds))}

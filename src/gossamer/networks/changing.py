@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
-from gossamer.arrays import Integers
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.facts import ExchangeFacts
 from gossamer.networks.contacts import (
@@ -30,6 +31,8 @@ from gossamer.networks.contacts import (
     read_contacts,
 )
 from gossamer.networks.directed import DirectedNetwork
+from gossamer.networks.drawing import Drawn, positions_of
+from gossamer.networks.layout import natural
 from gossamer.networks.names import split_name
 from gossamer.networks.network import Network, NetworkLike
 
@@ -43,7 +46,7 @@ def _no_spectrum(name: str) -> Unsupported:
 
 
 @dataclass(frozen=True)
-class ChangingNetwork:
+class ChangingNetwork(Drawn):
     """A network whose edges come and go: in each round, agents in contact exchange one message, as on a `Network`.
 
     The edges are the same in every trial. Two changing networks are equal if they were created in the same way.
@@ -56,6 +59,9 @@ class ChangingNetwork:
         A short name of the network, for tables and figures.
     labels : tuple
         The names of the N agents, in order; their numbers if the contacts have no names.
+    positions : ndarray or None
+        Positions of the agents in a picture, shape (N, 2): in round 0 if they move, otherwise those of the network that
+        loses links or the first of those that take turns.
 
     See Also
     --------
@@ -74,11 +80,12 @@ class ChangingNetwork:
     contacts: Contacts
     name: str
     labels: tuple[Hashable, ...]
+    _positions: Callable[[], Floats | None] | None = field(default=None, compare=False, repr=False)
 
     lambda_bound: ClassVar[float] = 2.0  # in all rounds, because the weights are Metropolis weights
 
     @property
-    def agents(self) -> int:
+    def agents(self) -> int:  # type: ignore[override]
         return self.contacts.agents
 
     @property
@@ -101,6 +108,10 @@ class ChangingNetwork:
     @property
     def exchanges(self) -> ExchangeFacts:
         raise _no_spectrum("exchanges")
+
+    @cached_property
+    def positions(self) -> Floats | None:
+        return None if self._positions is None else self._positions()
 
     def __len__(self) -> int:
         return self.agents
@@ -130,13 +141,25 @@ class ChangingNetwork:
             "parts": self._parts(pairs),  # of all contacts together
         }
 
+    def _drawn(self) -> tuple[Integers, Integers]:
+        return self.edges_at(0), np.empty((0, 2), dtype=np.int64)
+
+    def _degrees(self) -> Integers:
+        return np.bincount(self.edges_at(0).ravel(), minlength=self.agents)
+
     def _parts(self, edges: Integers) -> int:
         graph = coo_matrix((np.ones(len(edges)), tuple(edges.T)), shape=(self.agents, self.agents))
         return int(connected_components(graph, directed=False, return_labels=False))
 
     @classmethod
-    def _of(cls, contacts: Contacts, name: str, labels: Sequence[Hashable] | None = None) -> ChangingNetwork:
-        return cls(contacts, name, tuple(range(contacts.agents) if labels is None else labels))
+    def _of(
+        cls,
+        contacts: Contacts,
+        name: str,
+        labels: Sequence[Hashable] | None = None,
+        positions: Callable[[], Floats | None] | None = None,
+    ) -> ChangingNetwork:
+        return cls(contacts, name, tuple(range(contacts.agents) if labels is None else labels), positions)
 
     @classmethod
     def mobile(cls, n: int, radius: float = 0.2, speed: float = 0.01, seed: int = 0) -> ChangingNetwork:
@@ -148,20 +171,23 @@ class ChangingNetwork:
         speed = checks.number(
             "speed", speed, least=0, most=1
         )  # a faster agent would pass many points in a round
-        return cls._of(Waypoints(n, radius, speed, checks.seed(seed)), f"mobile:{n}")
+        contacts = Waypoints(n, radius, speed, checks.seed(seed))
+        return cls._of(contacts, f"mobile:{n}", positions=contacts.start)
 
     @classmethod
     def matchings(cls, n: int, seed: int = 0) -> ChangingNetwork:
         """Let each agent meet one other agent, at random, in every round; if their number is odd, one stays alone."""
         n = checks.whole_number("n", n, least=2)
-        return cls._of(Matchings(n, checks.seed(seed)), f"matchings:{n}")
+        return cls._of(
+            Matchings(n, checks.seed(seed)), f"matchings:{n}", positions=partial(natural, f"cycle:{n}", n)
+        )
 
     @classmethod
     def dropout(cls, network: NetworkLike, alive: float, seed: int = 0) -> ChangingNetwork:
         """Keep each edge of a network with probability `alive`, independently in every round."""
         base = Network.of(network)
         contacts = Dropout(base.agents, base.edges, checks.probability("alive", alive), checks.seed(seed))
-        return cls._of(contacts, f"dropout of {base.name}", base.labels)
+        return cls._of(contacts, f"dropout of {base.name}", base.labels, partial(positions_of, base))
 
     @classmethod
     def switching(cls, networks: Sequence[NetworkLike], every: int = 1) -> ChangingNetwork:
@@ -178,7 +204,8 @@ class ChangingNetwork:
         edges = np.concatenate([base.edges for base in bases])
         every = checks.whole_number("every", every, least=1)
         name = "switching " + ", ".join(dict.fromkeys(base.name for base in bases))
-        return cls._of(Listed(bases[0].agents, indptr, edges, every, repeat=True), name, bases[0].labels)
+        contacts = Listed(bases[0].agents, indptr, edges, every, repeat=True)
+        return cls._of(contacts, name, bases[0].labels, partial(positions_of, bases[0]))
 
     @classmethod
     def from_contacts(

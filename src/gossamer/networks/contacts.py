@@ -77,6 +77,10 @@ class Waypoints(Contacts):
                 points[:, i, axis] = np.interp(travelled, known.lengths[i], known.points[i, :, axis])
         return points
 
+    def start(self) -> Floats:
+        """Return (N, 2) the positions of all agents in round 0."""
+        return np.asarray(self.positions(range(1))[0])
+
     def pairs(self, round: int) -> Integers:
         return self.block(range(round, round + 1))[1]
 

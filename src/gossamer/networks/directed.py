@@ -14,10 +14,11 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidNetwork
 from gossamer.networks import topologies
+from gossamer.networks.drawing import Drawn
 from gossamer.networks.gossip import _TOLERANCE, square_matrix
 
 
-class DirectedNetwork:
+class DirectedNetwork(Drawn):
     r"""A network of agents and one-way links, over which every agent sends shares of what it holds.
 
     The matrix A is column-stochastic: its entries are nonnegative and nonzero only on links and the diagonal, and its
@@ -40,6 +41,8 @@ class DirectedNetwork:
         the share that it keeps.
     labels : list
         The names of the agents, if the graph had names.
+    positions : ndarray or None
+        Positions of the agents in a picture, shape (N, 2), if the nodes of the graph had the attribute `pos`.
 
     See Also
     --------
@@ -66,7 +69,16 @@ class DirectedNetwork:
         self.agents = int(weights.shape[0])
         self.links: Integers = _links(weights)
         self.name = name
-        self.labels = list(labels) if labels is not None else list(range(self.agents))
+        self.labels: list[Hashable] = list(labels) if labels is not None else list(range(self.agents))
+        self.positions: Floats | None = None
+
+    def _drawn(self) -> tuple[Integers, Integers]:
+        pairs = np.sort(self.links, axis=1)
+        lines, first, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+        return lines, self.links[first[count == 1]]
+
+    def _degrees(self) -> Integers:
+        return np.bincount(self.links.ravel(), minlength=self.agents)
 
     def __repr__(self) -> str:
         return f"DirectedNetwork({self.name}, {self.agents} agents, {len(self.links)} links)"
@@ -99,7 +111,9 @@ class DirectedNetwork:
             graph.to_directed(as_view=True), name or graph.name or "directed graph"
         )
         assert topology.edges is not None  # a graph lists them
-        return cls.equal_shares(topology.agents, topology.edges, name=topology.name, labels=labels)
+        network = cls.equal_shares(topology.agents, topology.edges, name=topology.name, labels=labels)
+        network.positions = topologies.positions(graph)
+        return network
 
     @classmethod
     def from_links(cls, agents: int, links: ArrayLike, *, name: str = "links") -> DirectedNetwork:

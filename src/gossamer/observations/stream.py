@@ -78,7 +78,7 @@ class Observations(ABC):
         )
         bars = "".join(f"M{at:.1f} {a:g}V{b:g}" for at, a, b in zip(x, bottom, top, strict=True))
         dots = "".join(f'<circle cx="{at:.1f}" cy="{y:g}" r="1.8"/>' for at, y in zip(x, center, strict=True))
-        words = html.escape(repr(self))
+        words = html.escape(repr(self) + (f", the first {shown} shown" if shown < self.agents else ""))
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="320" height="80" role="img" aria-label="{words}">'
             f'<path d="{bars}" stroke="currentColor" stroke-opacity="0.4"/><g fill="#0072b2">{dots}</g></svg>'
