@@ -7,9 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
 from tests.support.commands import invoke
 from tests.support.commands import run as run_command
+from tests.support.serving import in_browser
 
 import gossamer as gs
 from gossamer.dashboard import animation
@@ -79,9 +81,20 @@ def test_what_cannot_be_animated_is_refused(tmp_path):
         InvalidInput, match=r"an animation's file name must end in \.html, \.gif or \.mp4, got .*run\.avi"
     ):
         film().save(tmp_path / "run.avi")
+    big = gs.simulate("dsg", "path:2001", gs.Gaussian(np.zeros(2001)), 1, 1, keep="iterates", progress=False)
+    refusal = "an animation shows at most 2000 agents, but this run has 2001"
+    with pytest.raises(InvalidInput, match=refusal):
+        big.animate()
+    refused = invoke("simulate", "path:2001", "-T", "1", "--animate", tmp_path / "run.html")
+    assert str(refused.exception) == refusal
+    assert "total error" not in refused.output  # refused before the run
+
+
+def test_one_way_links_are_lines_and_one_round_is_a_run():
     ring = gs.DirectedNetwork.from_links(12, [(k, (k + 1) % 12) for k in range(12)])
-    with pytest.raises(InvalidInput, match="run must be on a network or a changing network, got one on"):
-        simulated("push-sum", network=ring).animate()
+    film = simulated("push-sum", network=ring, rounds=1).animate()
+    assert len(frames(film)["network"][1]["links"]) == 12
+    assert film.page.summary.endswith("12 agents, 1 round")
 
 
 @pytest.mark.slow
@@ -135,3 +148,42 @@ def test_the_command_writes_the_first_trial(tmp_path):
     assert "anytime-sda on grid 3x3" in path.read_text() or "anytime-sda on grid:3x3" in path.read_text()
     refused = invoke(*words, tmp_path / "run.png")
     assert str(refused.exception).startswith("an animation's file name must end in .html, .gif or .mp4, got")
+
+
+def test_links_that_fail_join_agents_in_the_places_of_their_network():
+    changing = gs.ChangingNetwork.dropout("grid:3x4", 0.3)
+    shown = frames(simulated(gs.AnytimeSDA("local"), network=changing).animate())
+    fixed = frames(simulated().animate())
+    np.testing.assert_array_equal(shown["network"][1]["positions"], fixed["network"][1]["positions"])
+
+
+def test_a_video_of_thousands_of_agents_shows_their_colors():
+    obs = gs.Gaussian(np.arange(2000.0))
+    run = gs.simulate("dsg", "geometric:2000", obs, 1, 1, keep="iterates", progress=False)
+    figure, drawn = run.animate()._film()
+    list(drawn)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    left, bottom, width, height = map(int, figure.axes[0].get_window_extent().bounds)
+    pixels = np.asarray(canvas.buffer_rgba())[::-1, :, :3].astype(int)
+    inside = pixels[bottom : bottom + height, left : left + width]
+    colored = np.ptp(inside, axis=2) > 40  # lines and outlines are gray
+    assert colored.mean() > 0.03
+
+
+class TestInABrowser:
+    pytestmark = in_browser
+
+    def test_the_error_grows_as_the_run_plays(self, browser, tmp_path):
+        page = browser.new_page()
+        page.goto(simulated().animate().save(tmp_path / "run.html").as_uri())
+        page.locator("body[data-run=done]").wait_for()
+
+        def points():
+            curve = "playground.chart.plot.series.findIndex((one) => one.label === 'this run')"
+            return page.evaluate(f"playground.chart.plot.data[{curve}].filter((y) => y !== null).length")
+
+        first = points()
+        page.evaluate("playground.goTo(20)")
+        assert first < points() < 40
+        page.close()

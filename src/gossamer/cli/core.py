@@ -161,6 +161,10 @@ def simulate(
     refuse("checkpoint every", "without --cluster")
     trials = 100 if trials is None else trials
     net = parse_any_network(graph, problem.weights, problem.seed)
+    if animate is not None:
+        from gossamer.dashboard.animation import check_agents
+
+        check_agents(net.agents)
     injected = parse_faults(names=net.labels, **faults)
     what, obs, horizons = parse_method(method), parse_observations(net, problem), parse_horizons(rounds)
     given = injected if injected.items else None

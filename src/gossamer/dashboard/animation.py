@@ -13,14 +13,15 @@ import numpy as np
 
 import gossamer as gs
 from gossamer import checks, plotting
-from gossamer.arrays import AnyArray, Floats
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.dashboard.layout import places
 from gossamer.dashboard.runs import Part, network_part, numbers, references
 from gossamer.dashboard.saving import SavedPage, recorded
 from gossamer.dashboard.scenario import MOST_AGENTS
 from gossamer.engines.results import OneOrMore, TrialResult, spread_out
 from gossamer.errors import InvalidInput, OutputError, require
-from gossamer.networks.drawing import dot_size
+from gossamer.networks import AnyNetwork
+from gossamer.networks.drawing import dot_size, drawn_links, outline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +53,12 @@ def check_format(path: Path) -> str | None:
             "or write a .gif or an .html file"
         ) from None
     return packaged
+
+
+def check_agents(agents: int) -> None:
+    """Refuse a run of too many agents."""
+    if agents > MOST_AGENTS:
+        raise InvalidInput(f"an animation shows at most {MOST_AGENTS} agents, but this run has {agents}")
 
 
 class Animation:
@@ -91,18 +98,13 @@ class Animation:
         component: int = 0,
         title: str | None = None,
     ) -> None:
-        if not isinstance(run.network, gs.Network | gs.ChangingNetwork):
-            raise InvalidInput(
-                parameter="run",
-                required="on a network or a changing network",
-                got=f"one on {run.network.name}",
-            )
-        checks.whole_number("agents of an animation", run.network.agents, most=MOST_AGENTS)
+        check_agents(run.network.agents)
         trial = checks.whole_number("trial", trial, least=0, most=run.trials - 1)
         self.component = checks.whole_number(
             "component", component, least=0, most=run.observations.components - 1
         )
-        self.run, self.title, self.network = run, title or run.title, run.network
+        self.run, self.title = run, title or run.title
+        self.network: AnyNetwork = run.network
         self._answers = run.iterates["estimate"][trial]  # (T, N, n)
         self._length = len(self._answers)
         self._burn_in = run.method.averages_since(self._length) or 0  # it has no answer before that
@@ -159,7 +161,15 @@ class Animation:
             {"label": "", "events": [item.to_json() for item in self._faults.items]}
         ]
         frames = ((kind, {**header, "variant": None}, arrays) for kind, header, arrays in self._frames())
-        return recorded(frames, {"methods": methods, "rounds": self._length}, variants, title=self.title)
+        shown = {"methods": methods, "rounds": self._length}
+        return recorded(
+            frames, shown, variants, title=self.title, lesson=True
+        )  # the error grows as the run plays
+
+    def _edges(self, t: int) -> Integers:
+        """Return (E, 2) the links of round t."""
+        network = self.network
+        return network.edges_at(t - 1) if isinstance(network, gs.ChangingNetwork) else network._drawn()[0]
 
     def _shown(self) -> Floats:
         """Return (T, N) the answers that colors show; NaN where there is none."""
@@ -180,10 +190,9 @@ class Animation:
     def _film(self) -> tuple[Figure, Iterator[int]]:
         """Return a figure, and an iterator that draws one round after another on it."""
         from matplotlib import colormaps, rc_context
-        from matplotlib.collections import LineCollection
         from matplotlib.figure import Figure as NewFigure
 
-        observations, positions = self.run.observations, places(self.network, self.network.name, self._length)
+        observations, positions = self.run.observations, places(self.network, self._length)
         away = np.abs(observations.mean - observations.target(self._length))[:, self.component]
         # One agent far away must not make all others look the same.
         spread = float(np.quantile(away, 0.95)) or 1.0
@@ -193,16 +202,16 @@ class Animation:
         figure.suptitle(self.title, fontsize=11, parse_math=False)
         above.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04), aspect="equal")
         above.set_axis_off()
-        lines = LineCollection([], colors="0.65", linewidths=0.7, zorder=1)
-        above.add_collection(lines)
         first = positions.reshape(-1, self.network.agents, 2)[0]
+        lines = drawn_links(first, self._edges(1), above)
+        above.add_collection(lines)
         dots = above.scatter(
             *first.T,
             c=np.zeros(len(first)),
-            s=dot_size(first, above),
+            s=(size := dot_size(first, above)),
             cmap=colormaps["coolwarm"].with_extremes(bad="white"),
             edgecolors="0.35",
-            linewidths=0.4,
+            linewidths=outline(size),
             zorder=2,
         )
         figure.colorbar(dots, ax=above, shrink=0.8, extend="both", label="answer (white: none)")
@@ -229,9 +238,7 @@ class Animation:
             shown = self._shown()
             for t in np.unique(np.geomspace(1, self._length, FRAMES).round().astype(int)).tolist():
                 now: AnyArray = positions if positions.ndim == 2 else positions[t - 1]
-                network = self.network
-                edges = network.edges if isinstance(network, gs.Network) else network.edges_at(t - 1)
-                lines.set_segments(list(now[edges]))
+                lines.set_segments(list(now[self._edges(t)]))
                 dots.set_offsets(now)
                 dots.set_array(shown[t - 1])
                 middle = self._target(t)[1][self.component]  # of the survivors, after a crash

@@ -67,9 +67,11 @@ class SavedPage(NamedTuple):
     summary: str
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook, in a frame of its own."""
+        """Show the page in a notebook, in a frame of its own that is as high as the page."""
+        fit = "this.style.height = this.contentDocument.documentElement.scrollHeight + 'px'"
         return (
-            f'<iframe srcdoc="{html.escape(self.text)}" width="100%" height="760" style="border:0"></iframe>'
+            f'<iframe srcdoc="{html.escape(self.text)}" width="100%" height="760" style="border:0" '
+            f'onload="new ResizeObserver(() => {{ {fit} }}).observe(this.contentDocument.body)"></iframe>'
         )
 
     def write(self, path: str | Path) -> Path:
@@ -139,7 +141,8 @@ def recorded(
         recording=base64.b64encode(zlib.compress(recording, 9)).decode(),
     )
     several = f", {len(variants)} variants" if len(variants) > 1 else ""
-    summary = f"{_readable(len(text.encode()))}: {size['agents']} agents, {size['rounds']} rounds{several}"
+    rounds = "1 round" if size["rounds"] == 1 else f"{size['rounds']} rounds"
+    summary = f"{_readable(len(text.encode()))}: {size['agents']} agents, {rounds}{several}"
     if len(text) > LARGEST:
         raise InvalidInput(
             f"a page may have {_readable(LARGEST)}, but this one has {summary}; take fewer rounds, agents, methods "
