@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -166,13 +168,15 @@ class TestInABrowser:
     def test_it_works_inside_another_page(self, page, saved, tmp_path):
         (tmp_path / "outer.html").write_text(
             f'<iframe src="{saved.as_uri()}" width="700" height="500"></iframe>'
+            f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(saved.read_text())}"></iframe>'
         )
         outer = page.page.context.new_page()
         outer.goto((tmp_path / "outer.html").as_uri())
-        inner = outer.frame_locator("iframe")
-        inner.locator("body[data-run=done]").wait_for()
-        inner.locator("#forth").click()
-        assert inner.locator("#round").inner_text() == "round 2"
+        for number in (0, 1):
+            inner = outer.frame_locator("iframe").nth(number)
+            inner.locator("body[data-run=done]").wait_for()
+            inner.locator("#forth").click()
+            assert inner.locator("#round").inner_text() == "round 2"
 
     def test_it_shows_masked_values_around_answers_without_masks(self, browser, tmp_path):
         scenario = Scenario(network="grid:4x4", methods=(tuple(LOCAL),), rounds=60, mask=30.0)
@@ -186,6 +190,64 @@ class TestInABrowser:
         )
         np.testing.assert_allclose(frame, [run["unmasked"][0], run["estimates"][0]], atol=0.01)
         assert "Ring: what an agent tells" in found.page.inner_text("#ramp")
+        # The reader switches masks off, at any loss: then everything is as without masks.
+        plain = replace(scenario, mask=0.0)
+        want = {kind: (header, arrays) for kind, header, arrays in parts(plain)}
+        masked = found.js("playground.results.exact[0].error")
+        found.page.uncheck("#masks")
+        assert found.js("playground.results.runs[0].error") == want["run"][0]["error"]
+        assert found.js("playground.results.exact[0].error") == want["exact"][0]["error"] != masked
+        np.testing.assert_allclose(found.estimates(), want["run"][1]["estimates"], atol=0.01)
+        assert "Ring" not in found.page.inner_text("#ramp")
+        assert found.js("playground.stage.views[0].canvas.frame.told") is None
+        found.page.mouse.move(*found.place(0))
+        assert "curious" not in found.page.inner_text("#tip")
+        found.page.fill("#variant", "2")
+        lossy = found.js("playground.results.runs[0].error")
+        assert lossy != want["run"][0]["error"]
+        found.page.check("#masks")
+        assert found.js("playground.results.runs[0].error") != lossy
+        assert found.js("playground.results.exact[0].error") == masked
+        assert "Ring: what an agent tells" in found.page.inner_text("#ramp")
+        found.check()
+        context.close()
+
+    def test_curves_grow_can_be_predicted_and_shown_whole(self, page):
+        assert page.page.is_checked("#whole")
+        assert not page.page.is_visible("#masked")  # it was recorded without
+        last = (
+            "() => { const [x, ...curves] = playground.chart.plot.data; const y = curves.at(-1);"
+            " return Math.max(...x.filter((_, k) => y[k] !== null)); }"
+        )
+        page.page.uncheck("#whole")
+        page.js("playground.goTo(10)")
+        assert page.js(last) <= 10
+        box = page.page.locator("#chart .u-over").bounding_box()
+        page.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.5 * box["height"])
+        assert page.page.inner_text("#prediction").endswith("Play to see.")
+        page.page.check("#whole")
+        assert page.js(last) == 60
+        page.page.mouse.click(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"])
+        assert 2 < page.js("playground.round") < 30
+        page.page.click("button.term:text-is('network limit')")
+        assert page.page.inner_text("#terms dt[aria-current]") == "network limit"
+
+    def test_a_finger_on_the_network_scrolls_the_page(self, browser, saved):
+        context = browser.new_context(viewport={"width": 390, "height": 600}, has_touch=True)
+        found = View(context, saved.as_uri())
+        found.open()
+        x, y = found.place(10)
+        touch = context.new_cdp_session(found.page)
+        for kind, points in (
+            ("touchStart", [y]),
+            *(("touchMove", [y - way]) for way in (20, 60, 150, 250)),
+            ("touchEnd", []),
+        ):
+            touch.send(
+                "Input.dispatchTouchEvent",
+                {"type": kind, "touchPoints": [{"x": x, "y": point} for point in points]},
+            )
+        found.page.wait_for_function("() => scrollY > 100")
         context.close()
 
     def test_the_playground_saves_what_it_shows(self, view, tmp_path):

@@ -138,7 +138,7 @@ def _run(
 ) -> Part:
     """Return one method's run: its error at some horizons, and the estimates of all agents after every round.
 
-    With masks, also the estimates of the same run without them.
+    With masks, also the error and the estimates of the same run without them.
     """
     masks = scenario.build_masks()
     first = method.averages_since(scenario.rounds) or 0  # it has no answer before that
@@ -150,7 +150,7 @@ def _run(
         return run, estimates
 
     run, estimates = simulated(masks)
-    header = {
+    header: dict[str, object] = {
         "method": number,
         "label": method.label,
         "rounds": scenario.horizons,
@@ -158,11 +158,10 @@ def _run(
         "alive": np.broadcast_to(run.agents, len(scenario.horizons)).tolist(),
         "notes": _notes(run, method),
     }
-    arrays = (
-        {"estimates": estimates}
-        if masks is None
-        else {"estimates": estimates, "unmasked": simulated(None)[1]}
-    )
+    arrays = {"estimates": estimates}
+    if masks is not None:
+        plain, arrays["unmasked"] = simulated(None)
+        header["unmasked_error"] = numbers(plain.total_error)
     return "run", header, arrays
 
 

@@ -22,7 +22,7 @@ import gossamer as gs
 from gossamer import checks
 from gossamer.arrays import AnyArray, Floats
 from gossamer.dashboard.frames import packed
-from gossamer.dashboard.runs import Part, parts
+from gossamer.dashboard.runs import Part, parts, references
 from gossamer.errors import GossamerError, InvalidInput
 
 if TYPE_CHECKING:
@@ -188,7 +188,10 @@ def _bears_faults(method: gs.Method) -> bool:
 
 
 def _frames(variants: Sequence[Scenario]) -> Iterator[Part]:
-    """Yield the network, the runs of all variants, and then the parts that all variants share."""
+    """Yield the network, the runs of all variants, and then the parts that all variants share.
+
+    With masks, the expected error comes twice: with them and, if the entry "masks" is False, without.
+    """
     common: list[Part] = []
     for number, scenario in enumerate(variants):
         for kind, header, arrays in parts(scenario, expected=number == 0):
@@ -199,6 +202,12 @@ def _frames(variants: Sequence[Scenario]) -> Iterator[Part]:
             elif number == 0:
                 common.append((kind, {**header, "variant": None}, arrays))
     yield from common
+    scenario = variants[0]
+    if scenario.mask:
+        network = scenario.build_network()
+        streams = scenario.build_streams(network.agents)
+        for kind, header, arrays in references(scenario.build_methods(), network, streams, scenario.horizons):
+            yield kind, {**header, "variant": None, "masks": False}, arrays
 
 
 def _compact(

@@ -15,7 +15,8 @@ class Recording extends Viewer {
     at("variants").hidden = variants.length < 2;
     at("choice").textContent = choice;
     at("variant").max = variants.length - 1;
-    at("variant").addEventListener("input", () => this.choose(Number(at("variant").value)));
+    at("masked").hidden = !frames.some((frame) => frame.unmasked_error);
+    for (const id of ["variant", "masks"]) at(id).addEventListener("input", () => this.choose(Number(at("variant").value)));
     this.round = start;
     this.setGrowing(lesson);
     this.choose(0);
@@ -29,14 +30,22 @@ class Recording extends Viewer {
     at("variant").setAttribute("aria-valuetext", label);
     at("chosen").textContent = label;
     this.setScenario({ ...this.original, events });
+    const masks = at("masks").checked;
     for (const frame of this.frames) {
       if (frame.variant !== null && frame.variant !== number) continue;
-      this.take(frame);
+      if (frame.masks === false && masks) continue;
+      this.take(masks ? frame : withoutMasks(frame));
       if (frame.type === "missing") notify(frame.message, "hint");
     }
     this.drawCurves();
     document.body.dataset.run = "done";
   }
+}
+
+/** The same frame of a run or a network without masks. */
+function withoutMasks({ unmasked_error: error, ...frame }) {
+  const { unmasked, hidden: _, ...arrays } = frame.arrays;
+  return error ? { ...frame, error, arrays: { estimates: unmasked } } : { ...frame, arrays };
 }
 
 /** Unpack frames from a compressed text, in which each frame follows its length. */
