@@ -219,16 +219,17 @@ class Scenario:
 
     @property
     def turns(self) -> list[int]:
-        """The rounds of the first events, including those of forks, at which a curve may turn."""
+        """Rounds of the first events, including those of forks, and the following ones: there a curve may turn."""
         event_rounds = {
-            event[key]
+            event[key] + after
             for events in (self.events, *self.forks)
             for event in events
             if isinstance(event, dict)
             for key in ("round", "start", "stop")
             if isinstance(event.get(key), int)
+            for after in (0, 1)
         }
-        return sorted(t for t in event_rounds if self.first <= t <= self.rounds)[:HORIZONS]
+        return sorted(t for t in event_rounds if self.first <= t <= self.rounds)[: 2 * HORIZONS]
 
     def build_network(self) -> gs.Network | gs.ChangingNetwork:
         """Return the network, if the runs on it are small enough for a page."""

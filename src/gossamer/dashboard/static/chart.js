@@ -23,11 +23,11 @@ export class Chart {
 
   /**
    * Show curves: [{label, x, y, color, dash, width, faint, points, aside, grows}], x ascending, y null for missing values.
-   * `bands` are pairs of indices into the list between which the chart is filled: [[upper, lower, color]].
+   * `bands` are pairs of indices into the list between which the chart is filled: [[upper, lower, color]];
+   * `instead` is a text that takes the place of no curves.
    */
-  set(curves, bands = []) {
-    this.curves = curves;
-    this.bands = bands;
+  set(curves, bands = [], instead = "") {
+    Object.assign(this, { curves, bands, instead });
     this.build();
   }
 
@@ -42,11 +42,17 @@ export class Chart {
     return { width: Math.max(200, this.place.clientWidth), height: Math.max(140, this.place.clientHeight) };
   }
 
-  /** The range of the vertical axis: all curves except those with `aside`, which may leave the chart. */
+  /**
+   * The range of the vertical axis: all curves except those with `aside`, which may leave the chart, as may squares of
+   * rounding errors.
+   */
   heights() {
     const main = this.curves.filter((curve) => !curve.aside);
-    const values = (main.length ? main : this.curves).flatMap((curve) => curve.y).filter((y) => y > 0 && y < 1e300);
-    return values.length ? [Math.min(...values) / 1.6, 1.6 * Math.max(...values)] : [0.1, 10];
+    const drawn = (main.length ? main : this.curves).map((curve) => curve.y.filter((y) => y > 0 && y < 1e300));
+    const values = drawn.flat();
+    if (!values.length) return [0.1, 10];
+    const least = 1e-32 * Math.max(...drawn.flatMap((y) => y.slice(0, 1)));
+    return [Math.max(least, Math.min(...values)) / 1.6, 1.6 * Math.max(...values)];
   }
 
   /** All curves on one common axis, as uPlot wants them. */
@@ -67,6 +73,7 @@ export class Chart {
   build() {
     this.plot?.destroy();
     this.plot = null;
+    this.place.textContent = this.curves.length ? "" : this.instead;
     if (!this.curves.length) return;
     const ink = variable("--soft");
     const rule = variable("--rule");
@@ -81,7 +88,7 @@ export class Chart {
       labelGap: 0,
       grid: { stroke: rule, width: 1, ...(this.log ? { filter: powers } : {}) },
       ticks: { stroke: rule, width: 1, size: 4, ...(this.log ? { filter: powers } : {}) },
-      ...(this.log ? { values: (_, splits) => splits.map(power), filter: powers } : {}),
+      ...(this.log ? { values: (_, splits) => splits.map(power), splits: ticks, filter: powers } : {}),
     });
     const scale = this.log ? { distr: 3, log: 10 } : {};
     const snug = this.log ? { range: (_, low, high) => [low, Math.max(high, 1.01 * low)] } : {};
@@ -121,6 +128,7 @@ export class Chart {
     const { ctx } = plot;
     const [x, y] = [plot.valToPos(this.guess.x, "x", true), plot.valToPos(this.guess.y, "y", true)];
     ctx.save();
+    ctx.setLineDash([]);
     ctx.strokeStyle = variable("--accent");
     ctx.lineWidth = 2 * devicePixelRatio;
     ctx.beginPath();
@@ -135,6 +143,7 @@ export class Chart {
     const { ctx, bbox } = plot;
     if (!(x >= bbox.left && x <= bbox.left + bbox.width)) return;
     ctx.save();
+    ctx.setLineDash([]); // uPlot leaves that of the last curve
     ctx.strokeStyle = variable("--accent");
     ctx.lineWidth = 1.5 * devicePixelRatio;
     ctx.beginPath();
@@ -148,6 +157,15 @@ export class Chart {
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 const isPower = (value) => value > 0 && Math.abs(value / 10 ** Math.round(Math.log10(value)) - 1) < 1e-6;
+
+/** The ticks of a logarithmic axis, whatever its range: uPlot's own search never ends below 1e-32. */
+export function ticks(_plot, _axis, low, high) {
+  const found = [];
+  for (let exponent = Math.floor(Math.log10(low)); 10 ** exponent <= high; exponent++) {
+    for (let digit = 1; digit < 10; digit++) found.push(digit * 10 ** exponent);
+  }
+  return found.filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
+}
 
 /** Of the ticks that an axis offers, the powers of ten that fit; all of them on a short axis with few powers of ten. */
 export function powers(plot, splits, axis) {

@@ -31,11 +31,13 @@ export function curvesOf(results) {
   return found;
 }
 
-/** A note if a run is below a limit of the expected error; null if none is. */
-export function belowLimit({ runs, limits, faulty }) {
-  if (!limits || faulty) return null;
+/** A note if a run is below a limit of the expected error, which holds until round `whole`; null if none is. */
+export function belowLimit({ runs, limits, whole }) {
+  if (!limits) return null;
   const least = new Map(limits.rounds.map((round, k) => [round, limits.network?.[k] ?? limits.centralized[k]]));
-  const lucky = runs.some(({ rounds, error }) => rounds.some((round, k) => error[k] < least.get(round)));
+  const lucky = runs.some(({ rounds, error }) =>
+    rounds.some((round, k) => round <= whole && error[k] !== null && error[k] < least.get(round)),
+  );
   return lucky ? "a run below a limit is lucky: one run may be, the mean of many cannot" : null;
 }
 

@@ -13,12 +13,12 @@ const HEIGHT = TOP + CHART;
 const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 
 /** An SVG of what a playground shows. */
-export function drawing({ results, stage, round }) {
+export function drawing({ results, stage, round, chart }) {
   const parts = [`<rect width="${WIDTH}" height="${HEIGHT}" fill="${variable("--paper")}"/>`];
   const each = WIDTH / results.labels.length;
   results.labels.forEach((label, k) => parts.push(network(stage, k, label, k * each, each, round)));
   parts.push(scale(stage));
-  parts.push(curves(curvesOf(results), round));
+  parts.push(curves(curvesOf(results), round, chart.heights()));
   const font = 'font-family="Inter, Helvetica, Arial, sans-serif"';
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" ${font}>${parts.join("\n")}</svg>`;
 }
@@ -85,13 +85,12 @@ function network(stage, number, label, left, width, round) {
   return `<g>${parts.join("")}</g>`;
 }
 
-function curves(found, round) {
+function curves(found, round, heights) {
   const widest = Math.max(...found.map(({ label }) => label.length));
   const box = { left: 80, right: WIDTH - Math.max(190, 70 + 7 * widest), top: TOP + 20, bottom: HEIGHT - 50 };
   const points = found.flatMap((curve) => curve.x.map((x, k) => [x, curve.y[k]])).filter(([, y]) => y > 0);
   if (!points.length) return "";
-  const main = found.filter((curve) => !curve.aside).flatMap((curve) => curve.y.filter((y) => y > 0));
-  const logs = [points.map((point) => Math.log10(point[0])), main.map((y) => Math.log10(y))];
+  const logs = [points.map((point) => Math.log10(point[0])), heights.map((y) => Math.log10(y))];
   const [[x0, x1], [y0, y1]] = logs.map((values) => [Math.min(...values), Math.max(...values) + 1e-9]);
   const x = (value) => box.left + ((Math.log10(value) - x0) / (x1 - x0)) * (box.right - box.left);
   const y = (value) => box.bottom - ((Math.log10(value) - y0) / (y1 - y0)) * (box.bottom - box.top);
@@ -105,7 +104,8 @@ function curves(found, round) {
       `<text x="${at}" y="${box.bottom + 20}" font-size="13" text-anchor="middle" fill="${soft}">${power(10 ** each)}</text>`,
     );
   }
-  for (let each = Math.ceil(y0); each <= y1; each++) {
+  const every = Math.ceil((22 * (y1 - y0)) / (box.bottom - box.top)); // decades between labels
+  for (let each = every * Math.ceil(y0 / every); each <= y1; each += every) {
     const at = y(10 ** each);
     parts.push(
       `<line x1="${box.left}" x2="${box.right}" y1="${at}" y2="${at}" stroke="${variable("--rule")}"/>`,

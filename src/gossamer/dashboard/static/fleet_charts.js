@@ -1,6 +1,6 @@
 // Charts of a fleet over time, drawn by uPlot. Data arrive twice a second, so a plot is kept and only its data change.
 
-import { power, powers } from "./chart.js";
+import { power, powers, ticks } from "./chart.js";
 import { variable } from "./colors.js";
 import { clock, number } from "./fleet_states.js";
 
@@ -60,7 +60,7 @@ export class TimeChart {
     const font = `11px ${variable("--font")}`;
     const axis = (size, values, space, filter, gap = 4) => ({
       font,
-      ...(filter ? { filter } : {}),
+      ...(filter ? { filter, splits: ticks } : {}),
       stroke: ink,
       size,
       space,

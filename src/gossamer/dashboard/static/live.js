@@ -43,9 +43,13 @@ export class Live {
     this.socket = socket;
   }
 
+  get open() {
+    return this.socket.readyState === WebSocket.OPEN;
+  }
+
   /** Send a message; one that cannot be sent now is dropped, since a new connection begins anew. */
   send(type, content = {}) {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ type, ...content }));
+    if (this.open) this.socket.send(JSON.stringify({ type, ...content }));
   }
 }
 

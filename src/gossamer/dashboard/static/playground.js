@@ -29,9 +29,13 @@ class Playground extends Viewer {
 
   // --- the scenario
 
-  /** Switch to a new scenario; `keep` stays in the current round. */
-  set(scenario, { keep = false, fresh = true } = {}) {
+  /** Switch to a new scenario; `keep` stays in the current round, and `other` shows skeletons until it is computed. */
+  set(scenario, { keep = false, fresh = true, other = false } = {}) {
     notify("");
+    if (other) {
+      this.clear();
+      at("facts").replaceChildren();
+    }
     this.fresh ||= fresh;
     this.setScenario(scenario);
     if (!keep) this.round = 1;
@@ -65,7 +69,7 @@ class Playground extends Viewer {
 
   request() {
     document.body.dataset.run = "busy";
-    showState("busy", "computing");
+    if (this.live.open) showState("busy", "computing"); // otherwise it is computed after the connection is back
     at("cancel").hidden = false;
     this.newest.ask();
   }
@@ -94,7 +98,8 @@ class Playground extends Viewer {
       this.setGrowing(view ? view.lesson === true : true);
       at("teacher").value = typeof view?.notes === "string" ? view.notes.slice(0, 2000) : "";
       this.showNotes();
-      this.set(view?.scenario ?? this.presets[0].scenario, { keep: true, fresh: false });
+      const scenario = view?.scenario ?? this.presets[0].scenario;
+      this.set(scenario, { keep: true, fresh: false, other: complete(scenario).network !== this.scenario.network });
     } catch {
       this.set(this.presets[0].scenario, { fresh: false });
       notify("The link is incomplete, so the playground starts over.");
@@ -124,6 +129,7 @@ class Playground extends Viewer {
     this.presets = presets;
     notify("");
     this.newest.ended();
+    this.waitingForCode.clear();
     if (this.controls) {
       this.request(); // the server is available again
       return;
@@ -137,7 +143,7 @@ class Playground extends Viewer {
         button.addEventListener("click", () => {
           this.pause();
           if (preset.lesson) this.setGrowing(true);
-          this.set(preset.scenario);
+          this.set(preset.scenario, { other: true });
         });
         return button;
       }),
@@ -159,7 +165,7 @@ class Playground extends Viewer {
   }
 
   showFacts({ agents, edges, condition_number: condition, k_star: start, changing }) {
-    const words = [`${agents} agents`, changing ? "links that come and go" : `${edges} links`];
+    const words = [`${agents} agents`, changing ? "links that come and go" : `${edges} link${edges > 1 ? "s" : ""}`];
     at("facts").replaceChildren(words.join(", "));
     if (condition) at("facts").append(", ", term("condition number"), ` ${condition.toPrecision(4)}, `, term("k*"), ` = ${start}`);
   }
@@ -307,7 +313,7 @@ class Playground extends Viewer {
     offer("save-csv", () => csv(curvesCsv(curvesOf(this.results))), () => "gossamer-curves.csv");
     offer("save-estimates", () => csv(this.estimatesCsv()), () => `gossamer-round-${this.round}.csv`);
     // Not location.hash: a state that was still being encoded may have replaced it by now.
-    addEventListener("hashchange", (event) => this.load(new URL(event.newURL).hash));
+    addEventListener("hashchange", (event) => this.controls && this.load(new URL(event.newURL).hash));
   }
 
   startOfAct() {
@@ -325,8 +331,11 @@ class Playground extends Viewer {
     at(second).addEventListener("change", changed);
   }
 
-  /** Ask the server for something about the scenario other than its results. */
-  async ask(which, words = {}) {
+  /** Ask the server for something about the scenario other than its results; null if it does not answer. */
+  async ask(which, words = {}, meanwhile = "") {
+    const { open } = this.live;
+    notify(open ? meanwhile : "This needs the server, which does not answer now.", open ? "hint" : "error");
+    if (!open) return null;
     const id = `${which}-${Math.random()}`;
     const answer = new Promise((resolve) => this.waitingForCode.set(id, resolve));
     this.live.send(which, { id, scenario: this.scenario, ...words });
@@ -335,11 +344,12 @@ class Playground extends Viewer {
 
   /** Show the size of the page before it is saved. */
   async savePage() {
-    notify("Recording the runs: as they are, and with 10, 30 and 50% of messages lost.", "hint");
     const pressed = at("presets").querySelector("[aria-pressed=true]");
     const sentences = [at("sentence").textContent, at("teacher").value].filter(Boolean).join("\n");
     const words = { title: pressed?.textContent ?? "gossamer", words: sentences, lesson: this.chart.grow };
-    const { summary, arrays } = await this.ask("page", words);
+    const page = await this.ask("page", words, "Recording the runs: as they are, and with 10, 30 and 50% of messages lost.");
+    if (!page) return;
+    const { summary, arrays } = page;
     const write = () => save(new Blob([arrays.text], { type: "text/html" }), "gossamer.html");
     notify(`The page has ${summary}. It needs no server.`, "hint", ["Save it", write]);
   }

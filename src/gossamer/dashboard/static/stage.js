@@ -78,6 +78,15 @@ export class Stage {
     });
   }
 
+  /** Show nothing until a network is set. */
+  clear() {
+    this.network = null;
+    this.marked.clear();
+    this.setMethods([], false);
+    document.getElementById("tip").hidden = true;
+    for (const words of document.querySelectorAll("#ramp span, #ramp p")) words.textContent = "";
+  }
+
   setRun(frame) {
     this.runs[frame.method] = frame;
     this.showCaptions();

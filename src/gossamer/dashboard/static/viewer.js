@@ -39,6 +39,19 @@ export class Viewer {
     this.scenario = complete(scenario);
     const gone = this.scenario.events.filter((event) => ["crash", "join"].includes(event.kind));
     this.dead = new Set(gone.map((event) => event.agent));
+    this.whole = Math.min(...gone.map((event) => (event.kind === "crash" ? event.round : 0))); // until then no agent is absent
+  }
+
+  /** Show skeletons until the results of another scenario arrive. */
+  clear() {
+    this.playing = false;
+    at("play").textContent = "Play";
+    this.results = null;
+    this.stage.clear();
+    this.chart.guess = null;
+    this.chart.set([]);
+    for (const id of ["legend", "notes"]) at(id).replaceChildren();
+    this.judge();
   }
 
   /** Begin new results with the frame of a network; an unchanged network keeps its picture. */
@@ -48,6 +61,7 @@ export class Viewer {
       network: frame,
       labels: this.scenario.methods.map(([name]) => name),
       faulty: this.scenario.events.length > 0,
+      whole: this.whole,
       runs: [],
       exact: [],
       bounds: [],
@@ -99,7 +113,9 @@ export class Viewer {
     if (!this.results) return;
     const curves = curvesOf(this.results);
     showLegend(at("legend"), curves);
-    this.chart.set(curves);
+    const runs = this.results.runs.filter(Boolean);
+    const exact = runs.length && runs.every(({ error }) => error.every((value) => value === 0));
+    this.chart.set(curves, [], exact ? "The error is 0 in every round." : "");
     const lucky = belowLimit(this.results);
     at("notes").textContent = together([...this.results.notes, ...(lucky ? [["", lucky]] : [])]);
   }
@@ -181,6 +197,7 @@ export class Viewer {
   }
 
   step(by) {
+    if (!this.results) return;
     this.pause();
     this.goTo(this.round + by);
     this.remember();
@@ -212,10 +229,10 @@ export class Viewer {
     document.addEventListener("keydown", (event) => this.press(event));
   }
 
-  /** Space plays, comma and period step, wherever the focus is, except in text fields and on elements reached by Tab. */
+  /** Space plays, comma and period step, wherever the focus is, except in text fields, dialogs and on elements reached by Tab. */
   press(event) {
     if (event.key === "Tab") this.tabbed = true;
-    if (event.target.closest(TYPED) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest(`${TYPED}, dialog`) || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === " " && this.tabbed && event.target.closest(PRESSED)) return;
     const keys = { " ": () => (this.playing ? this.pause() : this.play()), ",": () => this.step(-1), ".": () => this.step(1) };
     if (!keys[event.key]) return;
