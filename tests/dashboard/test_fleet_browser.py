@@ -161,7 +161,7 @@ def test_a_server_that_comes_back_is_found_again(written: WrittenFleet, browser:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (420, 800)])
+@pytest.mark.parametrize(("width", "height"), [(1920, 1080), (1366, 768), (390, 800)])
 def test_windows_and_themes(written: WrittenFleet, browser: Any, width: int, height: int, theme: str) -> None:
     written.changes = {
         "agent1": {"state": "degraded", "problem": "no space left"},
@@ -184,6 +184,12 @@ def test_windows_and_themes(written: WrittenFleet, browser: Any, width: int, hei
             watcher.page.evaluate(f"{colors}.getPropertyValue('{name}')") for name in ("--page", "--ink")
         )
         assert (page < ink) == (theme == "dark")
+        watcher.page.click("#agents button:text-is('agent0')")
+        watcher.page.wait_for_selector("#agent-neighbors td")
+        assert watcher.page.evaluate(
+            "(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth)"
+            "(document.querySelector('#agent .scroll'))"
+        )
         watcher.close()
 
 
