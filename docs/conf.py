@@ -30,7 +30,6 @@ project_copyright = author
 version = release = __version__
 
 extensions = [
-    "generated",  # docs/_ext: what is read off the program
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
@@ -40,6 +39,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
     "sphinx_copybutton",
+    "generated",  # docs/_ext: what is read off the program
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
 exclude_patterns = ["_build", "_generated", "gallery", "**/*.ipynb", "**/.ipynb_checkpoints"]

@@ -332,10 +332,24 @@ def break_long_names(app: Sphinx, page: str, template: str, context: dict[str, A
     context["body"] = re.sub(r"<td>.*?</td>", cell, context.get("body", ""), flags=re.DOTALL)
 
 
+def back_to_reference(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
+) -> None:
+    """Correct the links from the source: viewcode expects all public names of a module in the same package."""
+
+    def place(link: re.Match[str]) -> str:
+        member = link[2].partition("." + link[1].rpartition(".")[2])[2]
+        return f"{link[1]}.html#{link[1]}{member}"
+
+    if page.startswith("_modules/"):
+        context["body"] = re.sub(r"(?<=/)(gossamer[\w.]*)\.html#([\w.]*)", place, context["body"])
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write)
     app.connect("viewcode-follow-imported", module_of)
     app.connect("html-page-context", break_long_names)
+    app.connect("html-page-context", back_to_reference)
     app.connect("build-finished", write_opening)
     app.connect("build-finished", clean_notebooks)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
