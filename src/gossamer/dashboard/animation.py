@@ -162,9 +162,8 @@ class Animation:
         ]
         frames = ((kind, {**header, "variant": None}, arrays) for kind, header, arrays in self._frames())
         shown = {"methods": methods, "rounds": self._length}
-        return recorded(
-            frames, shown, variants, title=self.title, lesson=True
-        )  # the error grows as the run plays
+        # In a lesson, the error grows as the run plays.
+        return recorded(frames, shown, variants, title=self.title, lesson=True)
 
     def _edges(self, t: int) -> Integers:
         """Return (E, 2) the links of round t."""

@@ -130,9 +130,8 @@ class Drawn:
             ax.figure.colorbar(dots, ax=ax, shrink=0.8, label=label).outline.set_visible(False)
         if with_labels:
             names = [str(name) for name in self.labels]
-            font = float(
-                np.clip(2 * np.sqrt(size) / max(map(len, names)), 2, 7)
-            )  # next to each other, if they can be
+            # Small enough for names to stand next to each other, if they can.
+            font = float(np.clip(2 * np.sqrt(size) / max(map(len, names)), 2, 7))
             above: Any = {
                 "xytext": (0, 0.4 * font + np.sqrt(size) / 2),
                 "textcoords": "offset points",

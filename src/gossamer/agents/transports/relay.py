@@ -226,9 +226,8 @@ class Relay:
                     del stream.unread[: stream.far.send(stream.unread)]
             except BlockingIOError:
                 pass
-            except (
-                OSError
-            ):  # the agent has closed its end, which `_forward` notices after all that it sent before
+            except OSError:
+                # The agent has closed its end, which `_forward` notices after all that it sent before.
                 stream.unread.clear()
             left = len(stream.unread)
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if left else 0)
