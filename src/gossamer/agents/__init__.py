@@ -35,7 +35,7 @@ _HOME = {
     "Place": "config.urls",
     "Sink": "sinks.kinds",
     "Url": "config.urls",
-    "check_sink": "sources.conformance",
+    "check_sink": "sinks.conformance",
     "check_source": "sources.conformance",
     "joined": "host.hosting",
     "running": "host.hosting",
@@ -84,10 +84,10 @@ if TYPE_CHECKING:
     from gossamer.agents.host.hosting import running as running
     from gossamer.agents.membership.fleet import Fleet as Fleet
     from gossamer.agents.round.transport import Transport as Transport
+    from gossamer.agents.sinks.conformance import check_sink as check_sink
     from gossamer.agents.sinks.kinds import Sink as Sink
     from gossamer.agents.snapshot import NeighborView as NeighborView
     from gossamer.agents.snapshot import Snapshot as Snapshot
-    from gossamer.agents.sources.conformance import check_sink as check_sink
     from gossamer.agents.sources.conformance import check_source as check_source
     from gossamer.agents.sources.kinds import LiveSource as LiveSource
     from gossamer.agents.sources.kinds import PacedSource as PacedSource

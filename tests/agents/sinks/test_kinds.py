@@ -20,8 +20,8 @@ from tests.support.small_fleets import free_ports
 from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.config.urls import Place
+from gossamer.agents.sinks.conformance import check_sink
 from gossamer.agents.sinks.publishing import Publisher
-from gossamer.agents.sources.conformance import check_sink
 
 FAILURES = {"/moved": 301, "/broken": 500}
 

@@ -16,9 +16,9 @@ from tests.support.mosquitto import Client, Mosquitto, needs_mosquitto
 from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.config.urls import Place
+from gossamer.agents.sinks.conformance import check_sink
 from gossamer.agents.sinks.mqtt import MqttSink
 from gossamer.agents.sinks.publishing import Publisher
-from gossamer.agents.sources.conformance import check_sink
 
 pytestmark = needs_mosquitto
 
