@@ -81,8 +81,7 @@ class Privacy(Result):
         The parts into which the coalition cuts the honest agents. The sum of the levels over a part is public, up to
         the noise of its members.
     worst_agent, worst_neighbor, worst_pair : View or None
-        The agent with the largest :math:`\mu` under this coalition, and under any coalition of one or two of its
-        neighbors.
+        The agent with the largest :math:`\mu` under this coalition, or under any of one or two of its neighbors.
 
     See Also
     --------
