@@ -86,6 +86,7 @@ class Broker:
             raise InvalidInput(f"password_file needs a user, as in {url.kind}://USER@HOST, got {url.text!r}")
         self._client: Client | None = None
         self._since = 0.0  # when the connection was made
+        self._answered = False  # whether the broker has accepted or refused it
 
     @property
     def name(self) -> str:
@@ -111,7 +112,7 @@ class Broker:
             client.tls_set_context(self._context())
         client.reconnect_delay_set(_FIRST_RETRY, _LAST_RETRY)
         client.connect_timeout = 3.0
-        client.on_socket_open = _send_at_once
+        client.on_socket_open = self._on_socket_open
         client.on_connect = self._on_connect
         client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
@@ -126,7 +127,8 @@ class Broker:
             if "cert" in where:
                 context.load_cert_chain(where["cert"], where.get("key"))
         except OSError as error:  # ssl.SSLError is one
-            raise InvalidInput(f"the files of mqtts:// cannot be used: {error.strerror or error}") from None
+            named = ", ".join(where.values()) or "the system's authorities"
+            raise InvalidInput(f"mqtts: cannot use {named}: {error.strerror or error}") from None
         return context
 
     def start(self, *, receive_maximum: int = 0) -> None:
@@ -169,7 +171,13 @@ class Broker:
         self.failing = ""
         self._says("")
 
+    def _on_socket_open(self, client: Client, data: object, connection: Any) -> None:
+        self._answered = False
+        with suppress(OSError):  # do not wait for more to send: a small packet would take 40 ms
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
     def _on_connect(self, client: Client, data: object, flags: Any, reason: Any, properties: object) -> None:
+        self._answered = True
         if reason.is_failure:
             self.fail(f"refuses this client ({reason})")
         else:
@@ -184,6 +192,11 @@ class Broker:
     def _on_disconnect(
         self, client: Client, data: object, flags: Any, reason: Any, properties: object
     ) -> None:
+        if not self._answered:
+            self.fail(
+                f"is away: it closed the connection before it answered ({reason}); it may need TLS (mqtts://), a "
+                "certificate of the client (cert and key), or version=3"
+            )
         if self.failing:  # it is known why
             return
         hint = ""
@@ -200,9 +213,3 @@ def check_topic(kind: str, topic: str, *, wildcards: bool = False) -> None:
     if not re.fullmatch(_FILTER if wildcards else _TOPIC, topic):
         form = "in which + and #, the last one, may stand for levels" if wildcards else "without + and #"
         raise InvalidInput(f"{kind}: needs a topic {form}, got {topic!r}")
-
-
-def _send_at_once(client: Client, data: object, connection: Any) -> None:
-    """Do not wait for more to send: a small packet would take 40 ms."""
-    with suppress(OSError):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

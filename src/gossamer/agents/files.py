@@ -43,7 +43,10 @@ def open_regular(path: Path) -> BinaryIO:
 def read_secret(path: Path) -> str:
     """Return the first line of a file that only its owner can read, such as a password."""
     check_secret(path, "the secret")
-    return read(path).partition("\n")[0].strip()
+    secret = read(path).partition("\n")[0].strip()
+    if not secret:
+        raise InvalidInput(f"the first line of {path} must be the secret, got an empty one")
+    return secret
 
 
 def check_secret(path: Path, what: str) -> None:

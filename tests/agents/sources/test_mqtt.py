@@ -366,6 +366,12 @@ def test_users_passwords_and_certificates(tmp_path: Path) -> None:
         assert state("&password_file=good") == ""
         assert "refuses this client (Not authorized)" in state("&password_file=bad")
         assert "cannot be reached (self-signed certificate in" in state("&password_file=good", "others")
+        assert "closed the connection before it answered" in failure(broker.address("t"), tmp_path)
+        with pytest.raises(InvalidInput, match=r"mqtts: cannot use .*/missing/ca.pem: No such file"):
+            state("&password_file=good", "missing")
+        (tmp_path / "empty").touch(0o600)
+        with pytest.raises(InvalidInput, match=r"the first line of .* must be the secret, got an empty one"):
+            state("&password_file=empty")
         (tmp_path / "good").chmod(0o644)
         with pytest.raises(InvalidInput, match="readable only by its owner"):
             state("&password_file=good")
