@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import threading
@@ -147,9 +148,10 @@ def test_an_end_that_was_not_heard_of_is_told_again(tmp_path: Path, broker: Midd
 
 
 def test_who_called_before_the_neighbor_came_calls_again(
-    tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker forgets what nobody subscribes to, so the neighbor announces itself."""
+    """The broker forgets what nobody subscribes to, so the neighbor announces itself, which is no reason to warn."""
+    caplog.set_level(logging.INFO, "gossamer.agents")
     monkeypatch.setattr(calling, "PATIENCE", 3600.0)
     settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
     first, second = (TlsTransport(s) for s in hidden(settings, (0, 1), broker.address("site")))
@@ -161,6 +163,8 @@ def test_who_called_before_the_neighbor_came_calls_again(
     until(lambda: first.present() and second.present(), "a connection")
     first.close()
     second.close()
+    assert "cannot connect to agent0 at tls/the broker: the connection ended" in caplog.messages
+    assert not [r for r in caplog.records if r.levelno > logging.INFO and "cannot connect" in r.message]
 
 
 def test_what_was_sent_before_an_end_closed_arrives(tmp_path: Path, broker: Middle) -> None:

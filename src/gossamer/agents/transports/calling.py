@@ -107,7 +107,8 @@ class Callers:
 
     def _tell(self, neighbor: Neighbor, error: Exception, seconds: float) -> None:
         """Log that a neighbor could not be reached for this many seconds."""
-        transient = not isinstance(error, ssl.SSLError) and seconds < _SETTLING
+        refused = isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError)
+        transient = not refused and seconds < _SETTLING
         level = logging.INFO if transient else logging.WARNING
         scheme = "tls" if self._client else "tcp"
         said = {"said": error.said} if isinstance(error, Refused) and error.said else {}

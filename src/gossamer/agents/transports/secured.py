@@ -114,6 +114,8 @@ def why(error: Exception) -> str:
     """A connection error in plain words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"invalid peer certificate: {error.verify_message}"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the connection ended"
     if isinstance(error, ssl.SSLError):
         reason = str(error.reason or error.strerror or error).lower().replace("_", " ")
         return _WORDS.get(reason, reason)
