@@ -8,6 +8,7 @@
 #   make docs        build the documentation; open docs/_build/html/index.html
 #   make bench       measure speed, as ratios within one run
 #   make chaos       disturb a fleet for 15 minutes, and for 5 each one with masks and one without a range
+#   make pictures    draw the picture of the playground in README.md with a browser
 #   make dist        build an sdist, a compiled and a pure wheel in dist/
 #   make chromium    install a browser for the tests of the dashboard, if there is none
 #   make mosquitto   install an MQTT broker for the tests of sources and sinks, if there is none
@@ -30,7 +31,7 @@ PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
 # Without bytecode on disk every process would compile a thousand modules again, which takes seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test quick lint docs bench chaos dist chromium mosquitto prometheus influxdb iproute2 clean help
+.PHONY: setup run test quick lint docs bench chaos pictures dist chromium mosquitto prometheus influxdb iproute2 clean help
 .DEFAULT_GOAL := setup
 
 help:
@@ -131,6 +132,9 @@ chaos: setup
 	$(BIN)/python -m tests.chaos --agents 30 --minutes 15 --seed 0 --write
 	$(BIN)/python -m tests.chaos --agents 8 --minutes 5 --seed 1 --honest --mask 100
 	$(BIN)/python -m tests.chaos --agents 8 --minutes 5 --seed 1 --unbounded
+
+pictures: setup chromium
+	$(BIN)/python -m tests.pictures
 
 dist: setup
 	$(BIN)/python -m build --no-isolation
