@@ -31,14 +31,15 @@ export function curvesOf(results) {
   return found;
 }
 
-/** A note if a run is below a limit of the expected error, which holds until round `whole`; null if none is. */
+/** A note for a run that is below a limit of the expected error. */
+export const LUCKY = "a run below a limit is lucky: one run may be, the mean of many cannot";
+
+/** The first round in which a run is below a limit, which holds until round `whole`; Infinity if none is. */
 export function belowLimit({ runs, limits, whole }) {
-  if (!limits) return null;
+  if (!limits) return Infinity;
   const least = new Map(limits.rounds.map((round, k) => [round, limits.network?.[k] ?? limits.centralized[k]]));
-  const lucky = runs.some(({ rounds, error }) =>
-    rounds.some((round, k) => round <= whole && error[k] !== null && error[k] < least.get(round)),
-  );
-  return lucky ? "a run below a limit is lucky: one run may be, the mean of many cannot" : null;
+  const lucky = runs.flatMap(({ rounds, error }) => rounds.filter((round, k) => error[k] !== null && error[k] < least.get(round)));
+  return Math.min(...lucky.filter((round) => round <= whole));
 }
 
 /** The legend: a list of curves, each with a sample of its line. */

@@ -1,7 +1,7 @@
 // Plays a run: networks, curves and controls. The playground gets the run from a server; a saved page contains it.
 
 import { Chart } from "./chart.js";
-import { belowLimit, curvesOf, showLegend, together } from "./curves.js";
+import { belowLimit, curvesOf, LUCKY, showLegend, together } from "./curves.js";
 import * as happen from "./events.js";
 import { Stage } from "./stage.js";
 import { complete } from "./state.js";
@@ -50,8 +50,10 @@ export class Viewer {
     this.stage.clear();
     this.chart.guess = null;
     this.chart.set([]);
-    for (const id of ["legend", "notes"]) at(id).replaceChildren();
+    at("legend").replaceChildren();
+    this.lucky = Infinity;
     this.judge();
+    this.note();
   }
 
   /** Begin new results with the frame of a network; an unchanged network keeps its picture. */
@@ -116,8 +118,15 @@ export class Viewer {
     const runs = this.results.runs.filter(Boolean);
     const exact = runs.length && runs.every(({ error }) => error.every((value) => value === 0));
     this.chart.set(curves, [], exact ? "The error is 0 in every round." : "");
-    const lucky = belowLimit(this.results);
-    at("notes").textContent = together([...this.results.notes, ...(lucky ? [["", lucky]] : [])]);
+    this.lucky = belowLimit(this.results);
+    this.note();
+  }
+
+  /** Show the notes of the results, about curves that grow only as far as they are drawn. */
+  note() {
+    const lucky = Number.isFinite(this.lucky) && (!this.chart.grow || this.round >= this.lucky);
+    const text = together([...(this.results?.notes ?? []), ...(lucky ? [["", LUCKY]] : [])]);
+    if (at("notes").textContent !== text) at("notes").textContent = text;
   }
 
   // --- predict, then play
@@ -165,6 +174,7 @@ export class Viewer {
     this.stage.show(this.round);
     this.chart.setAt(this.round);
     this.judge();
+    this.note();
   }
 
   play() {
