@@ -95,6 +95,10 @@ def test_the_command_says_the_size_and_then_writes(tmp_path):
     assert str(refused.exception) == (
         "--scene must be a number from 0 to 6 or a link from the playground, got 'none'"
     )
+    refused = invoke("dashboard", "--save", tmp_path / "none" / "scene.html")
+    assert str(refused.exception).endswith("choose a file in an existing folder that you can write to")
+    refused = invoke("dashboard", "--save", tmp_path, "--scene", link)
+    assert str(refused.exception).startswith(f"{tmp_path} cannot be written")
 
 
 @pytest.fixture(scope="module")

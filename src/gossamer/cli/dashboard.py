@@ -12,6 +12,7 @@ import typer
 
 from gossamer.cli.commands import refuse
 from gossamer.cli.faults import flags_of
+from gossamer.cli.output import writable, writing
 from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def dashboard(
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Write the runs of a scene to an HTML file that needs no server, such as lesson.html."
+            help="Write the runs of a scene to an HTML file that needs no server, such as lesson.html.",
+            callback=writable,
         ),
     ] = None,
     scene: Annotated[
@@ -91,7 +93,8 @@ def save_page(scene: str, path: Path) -> None:
         )
     page = scenario.page(title=title, words=words, lesson=lesson)
     print(f"{path}: {page.summary}", flush=True)
-    page.write(path)
+    with writing(path):
+        page.write(path)
 
 
 def server_of(
