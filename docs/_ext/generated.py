@@ -320,6 +320,13 @@ def module_of(app: Sphinx, module: str, name: str) -> str | None:
     return getattr(thing, "__module__", None)
 
 
+def no_signature(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str, None] | None:
+    """Leave out the (*args, **kwargs) of protocols, which are not called."""
+    return ("", None) if what == "class" and getattr(thing, "_is_protocol", False) else None
+
+
 def break_long_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
     """Let names of more than 40 characters continue on the next line after an underscore, in the cells of tables."""
 
@@ -348,6 +355,7 @@ def back_to_reference(
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write)
     app.connect("viewcode-follow-imported", module_of)
+    app.connect("autodoc-process-signature", no_signature)
     app.connect("html-page-context", break_long_names)
     app.connect("html-page-context", back_to_reference)
     app.connect("build-finished", write_opening)

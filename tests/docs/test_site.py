@@ -20,6 +20,8 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 
+import gossamer as gs
+
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html") if "_static" not in p.parts)
@@ -112,6 +114,24 @@ def test_no_markup_is_left_as_text():
     """Formulas that were not recognized or not set, and references in a language that the page is not written in."""
     markup = re.compile(r".{0,40}(?:\$|\\[a-z]{2}|\{\w+\}`|:\w+:`|\w\^[\w({−-]|\bsqrt\(|<-).{0,40}")
     assert [(path, found) for path in PAGES for found in markup.findall("".join(page(path).words))] == []
+
+
+def test_signatures_show_no_internals():
+    leaked = re.compile(r".{0,40}(?:<object|0x[0-9a-f]{6}|\*args, \*\*kwargs).{0,40}")
+    assert [(path, found) for path in PAGES for found in leaked.findall("".join(page(path).words))] == []
+
+
+def test_the_start_page_explains_its_words_and_names_version_install_line_and_source():
+    text = (SITE / "index.html").read_text(encoding="utf-8")
+    story, _, after = text[text.index("</h1>") :].partition("<iframe")
+    for term in ("agent", "stream", "center"):
+        before, explained, _ = story.partition(f"<em>{term}</em>")
+        assert explained, term
+        assert f" {term}" not in before, term
+    words = " ".join(re.sub(r"<[^>]+>", "", after).split())
+    assert f"This is version {gs.__version__}; from a checkout of the repository, pip install " in words
+    assert "_modules/index.html" in Page(after).targets
+    assert (SITE / "_modules" / "gossamer" / "methods" / "sda.html").is_file()
 
 
 def test_the_index_of_public_names_has_whole_sentences():

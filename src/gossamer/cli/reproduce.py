@@ -28,7 +28,7 @@ def reproduce(
         option("Only this figure (repeat for more); all by default.", "--figure", "-f", metavar="NUMBER"),
     ] = None,
     quick: Annotated[
-        bool, option("Use smaller networks and fewer runs, which takes seconds.", "--quick")
+        bool, option("Use smaller networks and fewer runs, which takes about a minute.", "--quick")
     ] = False,
     agents: Annotated[
         int | None,

@@ -163,12 +163,13 @@ class StochasticGradientTracking(CorrectedGradient):
 
     An iteration exchanges two vectors and so takes two rounds: :math:`s_k` is formed in round 2k, from the mean
     :math:`R_k` of the samples of two rounds (one in round 0), and :math:`x_{k+1}` in round 2k + 1. With :math:`W_1` in
-    place of W every a < 1/2 is stable.
+    place of W every :math:`a < 1/2` is stable.
 
     Parameters
     ----------
     step_size : float, optional
-        The same a in all iterations; by default the share of the newest samples among all, 1 and then 2/(2k+1).
+        The same a in all iterations; by default the share of the newest samples among all, 1 and
+        then :math:`2/(2k+1)`.
 
     See Also
     --------

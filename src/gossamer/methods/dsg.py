@@ -15,7 +15,7 @@ from gossamer.methods.primal import check_averaging
 
 @dataclass(frozen=True)
 class DSG(Method):
-    r"""A gradient step with size 1/(t+1), then one average with the neighbors.
+    r"""A gradient step with size :math:`1/(t+1)`, then one average with the neighbors.
 
     .. math:: \theta_{t+1} = W \Big[\theta_t + \frac{R_t - \theta_t}{t+1}\Big], \qquad W = I - L
 

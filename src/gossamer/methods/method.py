@@ -89,8 +89,8 @@ class Method(ABC):
 
     mixing: ClassVar[str] = "matrix"
     """"matrix": the network's gossip matrix. "pairwise" or "broadcast": a random exchange each round.
-    "push": L = I - A with the column-stochastic A of a directed network; the answer is the estimate divided by what it
-    would be if every agent observed 1."""
+    "push": :math:`L = I - A` with the column-stochastic A of a directed network; the answer is the estimate divided by
+    what it would be if every agent observed 1."""
 
     @property
     def mixes(self) -> str:
@@ -144,9 +144,11 @@ class Method(ABC):
         return False
 
     def averages_since(self, rounds: int) -> int | None:
-        """Return T0 if the estimate is the mean over rounds T0 .. T-1 of iterates that are the same for any T.
+        """Return :math:`T_0` if the estimate is the mean over rounds :math:`T_0` to :math:`T-1` of iterates that are
+        the same for any T.
 
-        One pass then serves every horizon, although T0 may move with it, as a burn-in does. None if this does not hold.
+        One pass then serves every horizon, although :math:`T_0` may move with it, as a burn-in does. None if this does
+        not hold.
         """
         return None
 

@@ -27,7 +27,7 @@ class SSTM(Method):
         x_{k+1} = \frac{A_k x_k + \alpha_k z_{k+1}}{A_{k+1}}
 
     with :math:`H = \lambda_\max`. The answer is the last x plus the mean of a fresh last batch. The last of `rounds`
-    rounds draws that batch and needs no exchange, so T rounds make T - 1 dual steps.
+    rounds draws that batch and needs no exchange, so T rounds make :math:`T - 1` dual steps.
 
     Batches are the paper's, from Corollary 5.14 of the source, with :math:`q = \kappa^{-3/2}`,
     :math:`s = \lambda_\max N`, :math:`G = (1 + \sqrt{3 \ln n})^2` and :math:`R = \lVert\mu - \bar\mu\rVert`:

@@ -19,7 +19,7 @@ from gossamer.agents import files
 from gossamer.agents.config.values import check_endpoint, duration
 from gossamer.errors import InvalidInput, nearest
 
-_NO_DEFAULT: Any = object()
+_NO_DEFAULT: Any = ...
 
 
 @dataclass(frozen=True)
