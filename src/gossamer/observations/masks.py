@@ -38,7 +38,7 @@ class Masks:
 
     See Also
     --------
-    privacy : what remains visible to a coalition of agents.
+    privacy : What remains visible to a coalition of agents.
 
     Examples
     --------

@@ -304,7 +304,7 @@ async def joined(
 
     See Also
     --------
-    running : The same for an agent that is not a member of a fleet.
+    running : The same for a program that does not use asyncio.
     Fleet : The file that describes a fleet.
 
     Examples
