@@ -96,7 +96,8 @@ def html_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[obje
     )
     more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
     caption = f"<caption>{html.escape(title)}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    head = f"<thead><tr>{head}</tr></thead>" if rows else ""
+    return f"<table>{caption}{head}<tbody>{body}</tbody></table>{more}"
 
 
 def _brief(value: object) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 
 import gossamer as gs
 from gossamer.networks import layout
@@ -59,6 +63,45 @@ def test_edges_of_a_tree_do_not_cross():
             if set(net.edges[k]) & set(net.edges[j]):
                 continue
             assert not (side(a, b, c) * side(a, b, d) < 0 and side(c, d, a) * side(c, d, b) < 0)
+
+
+@pytest.mark.parametrize("name", ["grid:40x40", "cycle:600", "complete:200", "expander:2000x4"])
+def test_many_agents_are_near_their_neighbors_and_apart_from_others(name):
+    net = gs.Network.of(name)
+    place = layout.fitted(layout.computed(net.agents, net.edges))
+    nearest = cKDTree(place).query(place, k=2)[0][:, 1]
+    assert np.quantile(nearest, 0.1) > 0.1 / np.sqrt(net.agents)
+    lengths = np.linalg.norm(place[net.edges[:, 0]] - place[net.edges[:, 1]], axis=1)
+    if name.startswith(("grid", "cycle")):
+        assert np.quantile(lengths, 0.95) < 3.5 / np.sqrt(net.agents)
+
+
+def test_parts_that_are_not_connected_are_drawn_apart():
+    edges = np.array([[k, k + 1] for k in range(40) if k != 20])
+    place = layout.fitted(layout.computed(41, edges))
+    assert min(np.linalg.norm(place[:21, None] - place[21:], axis=2).ravel()) > 0.1
+
+
+@pytest.mark.slow
+def test_a_layout_does_not_depend_on_the_machine():
+    names = ["cycle:600", "torus:20x20", "expander:500x3"]
+    code = (
+        "import gossamer as gs; from gossamer.networks.layout import computed\n"
+        f"for name in {names}: net = gs.Network.of(name); print(computed(net.agents, net.edges).sum().hex())"
+    )
+    pictures = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        ).stdout
+        for kernel in ("Prescott", "Sandybridge")  # which add numbers in different orders
+    ]
+    assert pictures[0] == pictures[1]
+    assert len(pictures[0].split()) == len(names)
 
 
 def test_a_graph_called_like_a_topology_is_not_taken_for_one():

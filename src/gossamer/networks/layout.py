@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import shortest_path
+from scipy.spatial import cKDTree
 
 from gossamer.arrays import Floats, Integers
 
@@ -15,6 +18,12 @@ FEW = 150
 
 SHORT = 16
 """Largest number of agents of a path that are drawn on a line; longer ones are drawn as a spiral."""
+
+PIVOTS = 30
+"""Number of agents whose distances to all others shape the picture of a large network."""
+
+STEPS = 50
+"""Number of steps in which agents of a large network move apart."""
 
 
 def natural(name: str, agents: int) -> Floats | None:
@@ -53,9 +62,12 @@ def computed(
         return _tree(graph)
     if agents <= few and connected:
         positions = nx.kamada_kawai_layout(graph, pos=start)
-    else:
-        positions = nx.spring_layout(graph, pos=start, seed=0, iterations=60, k=1.6 / math.sqrt(agents))
-    return np.array([positions[agent] for agent in range(agents)])
+        return np.array([positions[agent] for agent in range(agents)])
+    ends = np.concatenate([edges, edges[:, ::-1]])
+    links = sp.csr_matrix((np.ones(len(ends)), tuple(ends.T)), shape=(agents, agents))
+    if start is None:
+        return _relaxed(links, _projected(links))
+    return _relaxed(links, math.sqrt(agents) * np.array([start[agent] for agent in range(agents)]))
 
 
 def fitted(positions: Floats) -> Floats:
@@ -98,6 +110,46 @@ def _tree(graph: nx.Graph) -> Floats:
             part = width * leaves[child] / leaves[agent]
             sector[child] = (start, part, depth + 1)
             start += part
+    return positions
+
+
+def _projected(links: sp.csr_matrix) -> Floats:
+    """Return positions whose distances follow those in the network, from some agents that are far apart to all others.
+
+    These are the two largest principal components of the squared distances (pivot MDS, Brandes and Pich 2007). A little
+    noise keeps agents with the same neighbors apart.
+    """
+    agents = links.shape[0]
+    nearest, columns = np.full(agents, np.inf), list[Floats]()
+    while len(columns) < PIVOTS and nearest.max() > 0:
+        columns.append(shortest_path(links, method="D", unweighted=True, indices=int(nearest.argmax())))
+        nearest = np.minimum(nearest, columns[-1])
+    distances = np.stack(columns, axis=1)
+    reached = np.isfinite(distances)
+    squared = np.where(reached, distances, 1.5 * distances[reached].max()) ** 2
+    centered = squared - squared.mean(axis=0) - squared.mean(axis=1, keepdims=True) + squared.mean()
+    centered *= np.linspace(
+        1, 0.5, len(columns)
+    )  # equal components could be turned, differently on each machine
+    directions = np.linalg.eigh(centered.T @ centered)[1][:, :-3:-1]
+    directions *= np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
+    positions = centered @ directions
+    spread = np.quantile(np.abs(positions), 0.6, axis=0) + 0.1 * positions.std(axis=0)  # few may be far away
+    positions /= np.maximum(spread, 0.3 * spread[0] + 1e-9)
+    positions *= math.sqrt(agents) / 4 / np.hypot(1, np.linalg.norm(positions, axis=1, keepdims=True) / 4)
+    noise = np.random.default_rng(0).random((agents, 2)) - 0.5
+    return np.asarray((positions + noise).round(6))  # the last digits may differ between machines
+
+
+def _relaxed(links: sp.csr_matrix, positions: Floats) -> Floats:
+    """Move agents toward the average of their neighbors, less and less, and away from others nearer than 1."""
+    degrees = np.maximum(np.diff(links.indptr), 1)[:, None]
+    for heat in 0.5 * np.linspace(1, 0, STEPS) ** 2:
+        distance, other = cKDTree(positions).query(positions, k=min(9, len(positions)))
+        overlap = np.clip(1 / np.maximum(distance, 1e-6) - 1, 0, None)[:, :, None]
+        away = 0.5 * ((positions[:, None] - positions[other]) * overlap).sum(axis=1)
+        move = away + heat * (links @ positions / degrees - positions)
+        positions = (positions + np.clip(move, -2, 2)).round(6)
     return positions
 
 
