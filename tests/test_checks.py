@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -52,3 +54,7 @@ def test_good_values_come_back_in_the_form_we_use():
 def test_bad_values_are_refused_with_what_was_required_and_what_it_got(call, text):
     with pytest.raises(InvalidInput, match=text):
         call()
+
+
+def test_a_negative_zero_becomes_zero():
+    assert math.copysign(1, checks.number("spread", -0.0, least=0)) == 1

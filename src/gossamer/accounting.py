@@ -359,7 +359,12 @@ def _members(network: Network, coalition: Iterable[int] | str | int) -> tuple[in
         checks.whole_number("coalition", coalition, least=1, most=network.agents - 1)
         return None
     return tuple(
-        sorted({checks.whole_number("coalition", i, least=0, most=network.agents - 1) for i in coalition})
+        sorted(
+            {
+                checks.whole_number("coalition", i, least=0, most=network.agents - 1)
+                for i in checks.listed("coalition", coalition)
+            }
+        )
     )
 
 

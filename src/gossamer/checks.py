@@ -51,7 +51,7 @@ def number(
         raise InvalidInput(
             parameter=name, required=f"a finite number{f' {bounds}' if bounds else ''}", got=brief(value)
         )
-    return float(value)
+    return float(value) + 0.0  # -0.0 becomes 0.0
 
 
 def probability(name: str, value: object) -> float:
@@ -68,6 +68,13 @@ def choice(name: str, value: object, choices: Iterable[str]) -> str:
         hint = nearest(value, words) if isinstance(value, str) else ""
         raise InvalidInput(parameter=name, required=_either(words), got=f"{brief(value)}{hint}")
     return str(value)
+
+
+def text(name: str, value: object) -> str:
+    """Return a text."""
+    if not isinstance(value, str):
+        raise InvalidInput(parameter=name, required="a text", got=brief(value))
+    return value
 
 
 def rounds(value: object) -> int:

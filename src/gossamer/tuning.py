@@ -144,9 +144,15 @@ def tune(
     rounds = checks.rounds(rounds)
     check_table(method, rounds)
     known = method.tunable(network, rounds)
-    names = list(known) if parameters is None else [parameters] if isinstance(parameters, str) else parameters
+    names = (
+        list(known)
+        if parameters is None
+        else [parameters]
+        if isinstance(parameters, str)
+        else checks.listed("parameters", parameters)
+    )
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise Unsupported(
                 f"{method.name} has no parameter {name!r} to tune; it has {', '.join(known) or 'none'}"
             )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("threads", "processes", "dask")
 
+MOST_WORKERS = 10_000
+
 SECONDS_PER_BATCH = 1.0
 """Target duration of a batch in seconds: long compared with the overhead of a scheduler, short for the user."""
 
@@ -67,7 +69,7 @@ def compute(
             f"is that of a Dask scheduler, so backend must be 'dask', got {backend!r}", parameter="address"
         )
     if workers is not None:
-        checks.whole_number("workers", workers, least=1)
+        checks.whole_number("workers", workers, least=1, most=MOST_WORKERS)
         if address is not None:
             raise InvalidInput(
                 "must be left out with an address: the scheduler there has its own", parameter="workers"

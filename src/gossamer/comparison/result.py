@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from gossamer import plotting
+from gossamer import checks, plotting
 from gossamer.comparison.points import COLUMNS, Row
 from gossamer.results import Record, Result
 
@@ -48,7 +48,7 @@ class Comparison(Result):
 
     def column(self, name: str) -> list[Any]:
         """Return the values of one column, in the order of the rows."""
-        index = list(COLUMNS).index(name)
+        index = list(COLUMNS).index(checks.choice("name", name, COLUMNS))
         return [row[index] for row in self.rows]
 
     def records(self) -> list[Record]:

@@ -23,7 +23,7 @@ from gossamer import checks
 from gossamer.arrays import AnyArray, Floats
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.runs import Part, parts, references
-from gossamer.errors import GossamerError, InvalidInput
+from gossamer.errors import GossamerError, InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from gossamer.dashboard.scenario import Scenario
@@ -77,13 +77,18 @@ class SavedPage(NamedTuple):
     def write(self, path: str | Path) -> Path:
         """Write the page to a file, replacing it only if it was written by this function."""
         path = Path(path)
-        if path.exists() and b'content="gossamer"' not in path.read_bytes()[:2000]:
-            raise InvalidInput(
-                parameter="path",
-                required="a new file or a page that was saved before",
-                got=f"{path}, which is something else",
-            )
-        path.write_text(self.text, encoding="utf-8")
+        try:
+            if path.exists() and b'content="gossamer"' not in path.read_bytes()[:2000]:
+                raise InvalidInput(
+                    parameter="path",
+                    required="a new file or a page that was saved before",
+                    got=f"{path}, which is something else",
+                )
+            path.write_text(self.text, encoding="utf-8")
+        except OSError as error:
+            raise OutputError(
+                f"{path} cannot be written ({error.strerror or error}); choose a file in a folder you can write to"
+            ) from error
         return path
 
 
@@ -136,8 +141,8 @@ def recorded(
         content.append(packed({"type": kind, **entries}, **arrays))
     recording = b"".join(len(frame).to_bytes(8, "little") + frame for frame in content)
     text = _filled(
-        title=html.escape(title),
-        words=html.escape(words),
+        title=html.escape(checks.text("title", title)),
+        words=html.escape(checks.text("words", words)),
         recording=base64.b64encode(zlib.compress(recording, 9)).decode(),
     )
     several = f", {len(variants)} variants" if len(variants) > 1 else ""
@@ -158,13 +163,13 @@ def _variants(scenario: Scenario, losses: Sequence[float] | None) -> tuple[list[
         losses = (
             () if own or not all(_bears_faults(method) for method in scenario.build_methods()) else LOSSES
         )
-    if not losses:
+    if isinstance(losses, Sequence) and not losses:
         return ["as set"], [scenario]
     if own:
         raise InvalidInput(
             parameter="losses", required="a scenario without losses of its own", got="one that has some"
         )
-    shares = [checks.number("losses", share, least=0, most=0.99) for share in losses]
+    shares = [checks.number("losses", share, least=0, most=0.99) for share in checks.listed("losses", losses)]
     loss = [[{"kind": "loss", "probability": p, "start": 0, "stop": None}] if p else [] for p in shares]
     return [f"{p:.0%}" for p in shares], [
         replace(scenario, events=(*events, *scenario.events)) for events in loss

@@ -293,7 +293,7 @@ class Scenario:
 def view_of(link: str) -> dict[str, object]:
     """Return the content of a playground's address: a scenario, and how it is shown (see state.js)."""
     try:
-        text = link.partition("#")[2]
+        text = checks.text("link", link).partition("#")[2]
         content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         inflate = zlib.decompressobj(-zlib.MAX_WBITS)
         view = json.loads(inflate.decompress(content, 4 * MOST_FILE))

@@ -445,7 +445,7 @@ def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
     >>> gs.faults.parse("crash=17@500")
     Crash(17, 500)
     """
-    kind, _, value = text.partition("=")
+    kind, _, value = checks.text("text", text).partition("=")
     return KINDS[checks.choice("the kind of a fault", kind.strip(), KINDS)].parse(value, names)
 
 

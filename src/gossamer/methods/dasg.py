@@ -55,6 +55,6 @@ class DASG(AcceleratedGradient):
         return tunable_acceleration(network)
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> AcceleratedGradient.Coefficients:
-        alpha = smallest_shifted_eigenvalue(network) / 2 if self.step_size is None else self.step_size
+        alpha = smallest_shifted_eigenvalue(network) / 2 if self.step_size is None else float(self.step_size)
         beta = float(momentum_of(alpha)) if self.momentum is None else self.momentum
         return self.Coefficients(alpha, beta)

@@ -202,7 +202,7 @@ def batch_sizes(batch: float | Sequence[float], rounds: int) -> Floats:
     """Return one batch size per round from a number or a sequence of at least `rounds` numbers."""
     try:
         sizes = np.asarray(batch, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
             parameter="batch", required="a number or one number per round", got=repr(batch)
         ) from None

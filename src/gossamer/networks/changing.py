@@ -35,6 +35,7 @@ from gossamer.networks.drawing import Drawn, positions_of
 from gossamer.networks.layout import natural
 from gossamer.networks.names import split_name
 from gossamer.networks.network import Network, NetworkLike
+from gossamer.networks.topologies import MOST_EDGES
 
 
 def _no_spectrum(name: str) -> Unsupported:
@@ -166,7 +167,7 @@ class ChangingNetwork(Drawn):
         """Build a network of agents that move in the unit square, each straight to one random point after another
         (random waypoint), at `speed` (at most 1) per round and without pauses. Agents within `radius` of each other are
         in contact."""
-        n = checks.whole_number("n", n, least=2)
+        n = checks.whole_number("n", n, least=2, most=MOST_EDGES)
         radius = checks.number("radius", radius, above=0)
         speed = checks.number(
             "speed", speed, least=0, most=1
@@ -177,7 +178,7 @@ class ChangingNetwork(Drawn):
     @classmethod
     def matchings(cls, n: int, seed: int = 0) -> ChangingNetwork:
         """Let each agent meet one other agent, at random, in every round; if their number is odd, one stays alone."""
-        n = checks.whole_number("n", n, least=2)
+        n = checks.whole_number("n", n, least=2, most=MOST_EDGES)
         return cls._of(
             Matchings(n, checks.seed(seed)), f"matchings:{n}", positions=partial(natural, f"cycle:{n}", n)
         )
@@ -236,7 +237,9 @@ class ChangingNetwork(Drawn):
             raise InvalidInput(
                 parameter="function", required="a function of the round", got=checks.brief(function)
             )
-        return cls._of(Computed(checks.whole_number("agents", agents, least=2), function), name)
+        return cls._of(
+            Computed(checks.whole_number("agents", agents, least=2, most=MOST_EDGES), function), name
+        )
 
 
 AnyNetwork = Network | ChangingNetwork | DirectedNetwork

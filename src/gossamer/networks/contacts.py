@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
+from gossamer import checks
 from gossamer.arrays import AnyArray, Floats, Integers, same
 from gossamer.errors import InvalidInput, InvalidNetwork
 from gossamer.networks.topologies import checked_pairs
@@ -236,7 +237,12 @@ def _rows(table: Table) -> list[tuple[Any, ...]]:
         rows = list(table.itertuples(index=False, name=None))
     else:
         rows = [
-            tuple(np.asarray(row).tolist()) if isinstance(row, np.ndarray) else tuple(row) for row in table
+            tuple(
+                checks.listed(
+                    "every row of the table", np.asarray(row).tolist() if isinstance(row, np.ndarray) else row
+                )
+            )
+            for row in checks.listed("table", table)
         ]
     if not rows:
         raise InvalidInput("a table of contacts must have rows of time, a, b and perhaps duration, got none")

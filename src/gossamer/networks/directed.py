@@ -65,9 +65,9 @@ class DirectedNetwork(Drawn):
         name: str = "directed network",
         labels: Sequence[Hashable] | None = None,
     ) -> None:
-        self.weights = weights
-        self.agents = int(weights.shape[0])
-        self.links: Integers = _links(weights)
+        self.weights = _checked(square_matrix("a matrix of shares", weights))
+        self.agents = int(self.weights.shape[0])
+        self.links: Integers = _links(self.weights)
         self.name = name
         self.labels: list[Hashable] = list(labels) if labels is not None else list(range(self.agents))
         self.positions: Floats | None = None
@@ -130,7 +130,7 @@ class DirectedNetwork(Drawn):
     @classmethod
     def from_matrix(cls, matrix: ArrayLike | sp.spmatrix, *, name: str = "matrix") -> DirectedNetwork:
         """Build a network from its weights A (dense or sparse), :math:`A_{ij}` the share that j sends to i."""
-        return cls(_checked(square_matrix("a matrix of shares", matrix)), name=name)
+        return cls(matrix, name=name)
 
     @classmethod
     def equal_shares(

@@ -199,7 +199,7 @@ def _one_per_agent(values: ArrayLike, agents: int) -> Floats:
         given: Any = np.ma.asarray(values)
         if given.dtype.kind in "biufO":
             got, numbers = f"an array of shape {given.shape}", given.astype(float).filled(np.nan)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     if numbers.shape not in ((agents,), (agents, 1)):
         raise InvalidInput(

@@ -159,12 +159,13 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # -- reading -----------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: Path, *, load: bool = False) -> Fleet:
+    def read(cls, path: str | Path, *, load: bool = False) -> Fleet:
         """Read and check a fleet.toml; a mistake is reported with the field it is in.
 
         If the roster next to it is newer, the members and edges are those of the roster. The file of a custom
         method is imported only with `load`; then neither it nor fleet.toml may belong to another user.
         """
+        path = Path(path)
         if load:
             files.check_code(path)
         fleet = parse(path, cls, FORMAT)

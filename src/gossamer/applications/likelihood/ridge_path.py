@@ -101,7 +101,13 @@ def ridge_path(rows: StoredRows, by: str, ridges: Sequence[float] | None, folds:
             f"scores are deviances, which the family {rows.model.family.name} does not have; give a number for ridge"
         )
     tried = np.array(
-        sorted({checks.number("ridges", ridge, least=0) for ridge in ridges or RIDGES}, reverse=True)
+        sorted(
+            {
+                checks.number("ridges", ridge, least=0)
+                for ridge in (RIDGES if ridges is None else checks.listed("ridges", ridges))
+            },
+            reverse=True,
+        )
     )
     exchange = Consensus(rows.network)
     with threadpool_limits(1, user_api="blas"):

@@ -46,7 +46,7 @@ class StochasticGradient(ABC):
     @property
     def steps(self) -> Floats:
         """The step sizes to try."""
-        return np.atleast_1d(GRID if self.step is None else np.asarray(self.step, dtype=float))
+        return np.atleast_1d(GRID if self.step is None else checks.array("step", self.step))
 
     @property
     def label(self) -> str:

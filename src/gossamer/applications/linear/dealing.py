@@ -45,7 +45,13 @@ class DataTable:
             array = _matrix(X)
             self._columns = {f"x{k}": array[:, k] for k in range(array.shape[1])}
             self.array = array.astype(float, copy=False) if array.dtype.kind in "iufb" else None
-        lengths = {name: len(column) for name, column in self._columns.items()}
+        lengths = {}
+        for name, column in self._columns.items():
+            if not hasattr(column, "__len__"):
+                raise InvalidInput(
+                    f"column {name!r} of X must hold one value per row, got {checks.brief(column)}"
+                )
+            lengths[name] = len(column)
         self.rows = next(iter(lengths.values()), 0)
         if len(set(lengths.values())) > 1:
             raise InvalidInput(f"all columns need the same number of rows, got {lengths}")
@@ -105,7 +111,12 @@ def take(table: DataTable, y: object) -> Any:
 
 def one_per_row(name: str, values: object, rows: int) -> AnyArray:
     """Return the values as an array of one per row; a column of shape (rows, 1) is accepted as well."""
-    column = np.asarray(values)
+    try:
+        column = np.asarray(values)
+    except ValueError:  # ragged
+        raise InvalidInput(
+            f"needs one value per row of X ({rows}), got {checks.brief(values)}", parameter=name
+        ) from None
     if column.shape == (rows, 1):
         column = column[:, 0]
     if column.shape != (rows,):
@@ -167,7 +178,7 @@ def _numbers(name: str, column: object) -> Floats:
         )
     try:
         values = np.asarray(column, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
             f"column {name!r} must hold numbers, got {checks.brief(column)}; "
             "encode it as numbers, drop it, or split by it with split='by:<column>'"

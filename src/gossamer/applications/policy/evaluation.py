@@ -256,7 +256,8 @@ class PolicyEvaluation:
         self, rounds: int | Sequence[int] | Integers, trials: int = 20, seed: int = 0
     ) -> OneOrMore:
         """Return the simulated error of a center that holds all samples; the same samples are simulated only once."""
-        asked = (np.ndim(rounds), *np.atleast_1d(rounds).tolist(), trials, seed)
+        trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
+        asked = (horizons_of(rounds)[1], *horizons_of(rounds)[0].tolist(), trials, seed)
         if asked not in self._centralized:
             self._centralized[asked] = self.simulate(Centralized(), rounds, trials, seed, keep=False).error
         return self._centralized[asked]

@@ -241,7 +241,7 @@ class ValueEstimation:
 
     def ridge_for(self, steps: int) -> float:
         """Return the ridge after this many steps of all trajectories."""
-        return RIDGE / steps if self.ridge is None else self.ridge
+        return RIDGE / checks.whole_number("steps", steps, least=1) if self.ridge is None else self.ridge
 
     # -- simulated trajectories ---------------------------------------------------------------------------------
 

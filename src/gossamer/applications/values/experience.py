@@ -196,6 +196,7 @@ class Experience:
 
     def first(self, steps: int) -> Experience:
         """Return the first steps."""
+        steps = checks.whole_number("steps", steps, least=1)
         return Experience(**{name: array[:steps] for name, array in vars(self).items()})
 
     @property
