@@ -40,6 +40,31 @@ def test_a_file_conforms_and_may_be_moved_away(tmp_path: Path) -> None:
     assert Publisher(f"file://{tmp_path}/a", Place())._sink.path == tmp_path / "a"  # type: ignore[attr-defined]
 
 
+def test_a_full_disk_leaves_no_half_of_a_line(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the end of the disk: both cut a write short."""
+    program = """
+import resource, signal, sys
+from gossamer.agents.config.urls import Place
+from gossamer.agents.sinks.publishing import Publisher
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sink = Publisher(f"file://{sys.argv[1]}", Place())._sink
+sink.write({"k": 0})
+resource.setrlimit(resource.RLIMIT_FSIZE, (15, resource.RLIM_INFINITY))
+try:
+    sink.write({"k": 1})
+except OSError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+sink.write({"k": 2})
+"""
+    file = tmp_path / "answers"
+    done = subprocess.run(
+        [sys.executable, "-c", program, file], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
+    assert done.stdout == "[Errno 28] No space left on device\n"
+    assert file.read_text() == '{"k": 0}\n{"k": 2}\n'
+
+
 @pytest.fixture
 def server() -> Iterator[tuple[int, list[tuple[str, str | None, dict[str, Any]]]]]:
     posted: list[tuple[str, str | None, dict[str, Any]]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -22,6 +23,10 @@ class FileSink(Sink):
         self.path = owner.directory / path
 
     def write(self, answer: Answer) -> None:
+        line = f"{json.dumps(answer)}\n".encode()
         descriptor = files.open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(json.dumps(answer) + "\n")
+        with os.fdopen(descriptor, "ab", buffering=0) as file:  # one call, so that agents may share a file
+            written = file.write(line)
+            if written < len(line):
+                file.truncate(file.tell() - written)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
