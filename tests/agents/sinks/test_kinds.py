@@ -145,14 +145,14 @@ def test_influx_gets_lines(server: Any, tmp_path: Path) -> None:
 
 @pytest.fixture
 def influx(tmp_path: Path) -> Iterator[int]:
-    """The port of a real InfluxDB with an empty database, "site"."""
+    """The port of a real InfluxDB with the user ann, whose password is swordfish, and an empty database, "site"."""
     if INFLUXD is None:
         pytest.skip("needs InfluxDB, which is not installed; on Debian: apt-get install influxdb")
     port, rpc = free_ports(2)
     folders = "".join(f"{name} = '{tmp_path}/{name}'\n" for name in ("dir", "wal-dir"))
     (tmp_path / "influx.conf").write_text(
         f"reporting-disabled = true\nbind-address = '127.0.0.1:{rpc}'\n[meta]\ndir = '{tmp_path}/meta'\n"
-        f"[data]\n{folders}[http]\nbind-address = '127.0.0.1:{port}'\nlog-enabled = false\n"
+        f"[data]\n{folders}[http]\nbind-address = '127.0.0.1:{port}'\nauth-enabled = true\nlog-enabled = false\n"
         "[monitor]\nstore-enabled = false\n"
     )
     process = subprocess.Popen(
@@ -162,6 +162,7 @@ def influx(tmp_path: Path) -> Iterator[int]:
     )
     try:
         until(lambda: answered(port), "the server's answer")
+        query(port, "CREATE USER ann WITH PASSWORD 'swordfish' WITH ALL PRIVILEGES", post=True)
         query(port, "CREATE DATABASE site", post=True)
         yield port
     finally:
@@ -178,12 +179,17 @@ def answered(port: int) -> bool:
 
 
 def query(port: int, text: str, *, post: bool = False) -> Any:
-    address = f"http://127.0.0.1:{port}/query?{urlencode({'db': 'site', 'q': text})}"
+    address = (
+        f"http://127.0.0.1:{port}/query?{urlencode({'db': 'site', 'q': text, 'u': 'ann', 'p': 'swordfish'})}"
+    )
     with urllib.request.urlopen(address, b"" if post else None, timeout=PATIENCE) as response:
         return json.load(response)["results"][0]
 
 
-def test_a_real_influx_holds_what_was_published(influx: int) -> None:
+def test_a_real_influx_holds_what_was_published(influx: int, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("swordfish\n")
+    (tmp_path / "password").chmod(0o600)
+    place = Place(directory=tmp_path)
     answer = {
         "time": "2026-01-02T03:04:05.678+00:00",
         "name": "pump 1, west",
@@ -193,7 +199,7 @@ def test_a_real_influx_holds_what_was_published(influx: int) -> None:
         "settled": True,
         "state": 'a "bad" one \\ ü',
     }
-    publisher = Publisher(f"influxdb://127.0.0.1:{influx}/site", Place())
+    publisher = Publisher(f"influxdb://ann@127.0.0.1:{influx}/site?password_file=password", place)
     publisher.open()
     publisher.offer(answer, 0.0)
     publisher.close(PATIENCE)
@@ -208,8 +214,9 @@ def test_a_real_influx_holds_what_was_published(influx: int) -> None:
         "settled": True,
         "state": 'a "bad" one \\ ü',
     }
-    nowhere = Publisher(f"influxdb://127.0.0.1:{influx}/elsewhere", Place())
-    nowhere.open()
-    nowhere.offer(answer, 0.0)
-    nowhere.close(PATIENCE)
-    assert nowhere.failing
+    for user, rest in (("ann@", "elsewhere?password_file=password"), ("", "site")):
+        nowhere = Publisher(f"influxdb://{user}127.0.0.1:{influx}/{rest}", place)
+        nowhere.open()
+        nowhere.offer(answer, 0.0)
+        nowhere.close(PATIENCE)
+        assert ("database not found" if user else "401: Unauthorized") in nowhere.failing

@@ -117,6 +117,7 @@ def test_a_failure_is_told_until_it_is_over(
         ("mqtt://host/a/+", r"mqtt: needs a topic without \+ and #, got 'a/\+'"),
         ("mqtt://host?discovery=a/#", "needs a topic without"),
         ("http:///x", "the sink http://HOST/PATH needs a host"),
+        ("http://ann@host/x", "http: needs a user and password_file, or none of both"),
         ("http://host/x?intervall=3s", r"got 'intervall' \(did you mean 'interval'\?\)"),
         ("http://host/x?interval=3", "interval must be a time"),
         ("http://host/x?interval=0s", "interval must be a finite number above 0"),

@@ -6,6 +6,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -32,7 +33,7 @@ _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class _Posting(Sink):
-    """Posts to a web server, with the bearer token in `token_file`, if there is one."""
+    """Posts to a web server, with the token in `token_file`, or a user and the password in `password_file`."""
 
     scheme = "Bearer"
 
@@ -41,12 +42,21 @@ class _Posting(Sink):
         if not url.host:
             raise InvalidInput(f"the sink {url.kind}://HOST/PATH needs a host, got {url.text!r}")
         self._token_file = url.text_of("token_file", "")
+        self._password_file = url.text_of("password_file", "")
+        if bool(url.user) != bool(self._password_file):
+            raise InvalidInput(
+                f"{url.kind}: needs a user and password_file, or none of both, as in {url.kind}://USER@HOST/..., "
+                f"got {url.text!r}"
+            )
         self.server = f"[{url.host}]" if ":" in url.host else url.host
         self.server += f":{url.port}" if url.port else ""
 
     def post(self, address: str, content: str, kind: str) -> None:
         headers = {"Content-Type": kind}
-        if self._token_file:
+        if self._password_file:
+            pair = f"{self.url.user}:{self.place.secret(self._password_file)}"
+            headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        elif self._token_file:
             headers["Authorization"] = f"{self.scheme} {self.place.secret(self._token_file)}"
         request = urllib.request.Request(address, content.encode(), headers)
         try:
