@@ -288,7 +288,9 @@ def test_a_long_message_waits_until_it_is_read(tmp_path: Path, broker: Middle) -
     first.open()
     second.open()
     until(lambda: first.present() and second.present(), "a connection")
-    [stream] = second._connector._relay._streams.values()
+    relay = second._connector._relay
+    assert relay is not None
+    [stream] = relay._streams.values()
     text = bytes(range(250)) * 4000
     first.exchange(0, {1: text}, time.monotonic() + 0.01, lambda sender, payload: False)
 
@@ -297,7 +299,7 @@ def test_a_long_message_waits_until_it_is_read(tmp_path: Path, broker: Middle) -
         return not first._connections[1].unsent
 
     until(nothing_left, "a message that is sent")
-    first.close()
+    first._lose(first._connections[1])
     until(lambda: stream.finished, "the end of the connection")
     heard: list[bytes] = []
 
@@ -305,11 +307,12 @@ def test_a_long_message_waits_until_it_is_read(tmp_path: Path, broker: Middle) -
         heard.append(payload)
         return False
 
-    def nothing_more() -> bool:
+    def anything() -> bool:
         second.exchange(0, {}, time.monotonic() + 0.01, deliver)
-        return not second.present()
+        return bool(heard)
 
-    until(nothing_more, "a lost connection")
+    until(anything, "the message")
+    first.close()
     second.close()
     assert heard == [text]
 
