@@ -71,3 +71,19 @@ class TestInABrowser:
         page.evaluate("assign(30)")
         assert stage.locator("#round").inner_text() == "round 30"
         page.close()
+
+    def test_a_page_has_the_theme_and_the_space_of_its_notebook(self, browser):
+        page = browser.new_page(color_scheme="light", viewport={"width": 700, "height": 500})
+        shown = Scenario.of(SMALL).page(losses=())._repr_html_()
+        page.set_content(f"<body style='background: rgb(17, 17, 17)'><div>{shown}</div></body>")
+        page.frame_locator("iframe").locator("body[data-run=done]").wait_for()
+        inside = page.frames[1]
+        page.wait_for_function("document.querySelector('iframe').clientHeight > 800")
+        assert inside.evaluate("document.documentElement.scrollHeight <= innerHeight")  # nothing to scroll
+        assert inside.evaluate("document.documentElement.dataset.shown") == "dark"
+        page.evaluate("document.body.style.background = 'white'")  # the notebook changes its theme
+        inside.wait_for_function("document.documentElement.dataset.shown === 'light'")
+        inside.locator("#theme").click()
+        inside.locator("#theme").click()
+        assert inside.evaluate("document.documentElement.dataset.shown") == "dark"  # chosen
+        page.close()

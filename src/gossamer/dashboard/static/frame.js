@@ -12,9 +12,22 @@ function chosen() {
   }
 }
 
+/** Return whether the page that shows this one in a frame, such as a notebook, is dark; otherwise what the system prefers. */
+function isDark() {
+  try {
+    for (let around = window.frameElement; around; around = around.parentElement) {
+      const [red, green, blue, alpha = 1] = getComputedStyle(around).backgroundColor.match(/[\d.]+/g).map(Number);
+      if (alpha > 0) return red + green + blue < 384;
+    }
+  } catch {
+    // it comes from another site
+  }
+  return dark.matches;
+}
+
 function apply(name) {
   root.dataset.theme = name;
-  root.dataset.shown = name === "auto" ? (dark.matches ? "dark" : "light") : name;
+  root.dataset.shown = name === "auto" ? (isDark() ? "dark" : "light") : name;
   const button = document.getElementById("theme");
   button.textContent = `Theme: ${name}`;
   document.dispatchEvent(new Event("themechange"));
@@ -33,6 +46,8 @@ export function startFrame() {
     apply(name);
   });
   dark.addEventListener("change", () => apply(name));
+  for (const around of window.frameElement ? [parent.document.documentElement, parent.document.body] : [])
+    new MutationObserver(() => apply(name)).observe(around, { attributes: true }); // a notebook changes its theme there
   apply(name);
   if (document.getElementById("pages")) offerPages(); // a saved page has no others
 }
