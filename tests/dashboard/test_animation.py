@@ -69,6 +69,15 @@ def test_colors_show_one_component_and_errors_all():
     assert shown["network"][0]["target"] == pytest.approx(6.0)
 
 
+def test_masks_hide_readings_and_no_theorem_is_shown_for_them():
+    shown = frames(simulated(masks=100.0).animate())
+    plain = frames(simulated().animate())
+    assert "bound" in plain
+    assert "bound" not in shown
+    assert "hidden" in shown["network"][1]
+    assert shown["exact"][0]["error"][0] > 100 * plain["exact"][0]["error"][0]
+
+
 def test_what_cannot_be_animated_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="kept no iterates; call simulate"):
         simulated(keep="errors").animate()

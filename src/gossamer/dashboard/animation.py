@@ -22,6 +22,7 @@ from gossamer.engines.results import OneOrMore, TrialResult, spread_out
 from gossamer.errors import InvalidInput, OutputError, require
 from gossamer.networks import AnyNetwork
 from gossamer.networks.drawing import dot_size, drawn_links, outline
+from gossamer.observations.masks import Masked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -177,14 +178,14 @@ class Animation:
         return shown
 
     def _frames(self) -> Iterator[Part]:
-        run, horizons = self.run, self.rounds.tolist()
-        yield network_part(self.network.name, self._length, self.network, run.observations, self.component)
+        run, horizons, streams = self.run, self.rounds.tolist(), self.run.observations
+        streams, masks = (streams.base, streams.masks) if isinstance(streams, Masked) else (streams, None)
+        yield network_part(self.network.name, self._length, self.network, streams, self.component, masks)
         header = {"method": 0, "label": run.label, "rounds": horizons, "error": numbers(self.errors)}
         yield "run", {**header, "notes": run.notes}, {"estimates": self._shown().astype(np.float32)}
         # Runs of other lengths have other answers, unless the method is the same for any number of rounds.
-        yield from references(
-            [run.method] if run.method.anytime else [], self.network, run.observations, horizons
-        )
+        methods = [run.method] if run.method.anytime else []
+        yield from references(methods, self.network, streams, horizons, masks)
 
     def _film(self) -> tuple[Figure, Iterator[int]]:
         """Return a figure, and an iterator that draws one round after another on it."""
