@@ -72,17 +72,18 @@ def test_the_keyboard_alone(view):
 def test_space_and_period_work_wherever_the_focus_is(view):
     view.open(**SMALL)
     press = view.page.keyboard.press
-    places = ("#presets button", "#networks canvas", "#span", "#scrub", "#theme")
+    places = ("#presets button", "#networks canvas", "#span", "#scrub", "#loss", "#whole", "#theme")
     view.page.click("#presets button:nth-child(7)")
     view.done()
     for place in places:
         if place.startswith("#networks"):
             view.page.mouse.click(*[x + 4 for x in view.place(7)])  # stops agent 7, once
             view.done()
-        elif place == "#theme":
-            view.page.click(place)
+        elif place == "#span":
+            view.page.focus(place)  # a click opens the list
         elif not place.startswith("#presets"):
-            view.page.focus(place)
+            view.page.click(place)
+            view.done()
         view.js("() => { playground.pause(); playground.goTo(5); }")
         events = view.js("playground.scenario.events.length")
         press(".")
