@@ -382,6 +382,12 @@ def test_no_answer_looks_like_none(view):
     assert notes[0] == "sda: each point of the curves is a run of that many rounds"
     view.js("playground.goTo(60)")
     assert [text.strip() for text in captions.all_inner_texts()] == ["sda", "anytime-sda"]
+    view.set(**(SMALL | {"methods": [["anytime-sda", {"momentum": 1.5}]], "rounds": 2000}))
+    view.js("playground.goTo(2000)")
+    assert captions.inner_text().endswith("diverged")
+    view.page.mouse.move(*view.place(3))
+    assert view.page.inner_text("#tip").startswith("agent 3: diverged")
+    assert "diverges: with these parameters" in view.page.inner_text("#notes")
 
 
 def test_agents_on_a_circle_do_not_lie_on_each_other(view):

@@ -175,10 +175,15 @@ export class Stage {
     this.drawRamp();
   }
 
-  /** The text next to a method's name: that it has no answer yet or, if there is only one method, the network. */
+  /** Why agents of a run that are alive have no answer. */
+  reason(number) {
+    return this.runs[number]?.notes.some((note) => note.startsWith("diverges")) ? "diverged" : "no answer yet";
+  }
+
+  /** The text next to a method's name: that it has no answer or, if there is only one method, the network. */
   remark(view, values) {
     const none = values?.every((value, agent) => !Number.isFinite(value) || this.isDead(agent, this.round));
-    const text = none ? "no answer yet" : this.views.length > 1 || !this.network ? "" : this.network.name;
+    const text = none ? this.reason(this.views.indexOf(view)) : this.views.length > 1 || !this.network ? "" : this.network.name;
     const place = view.caption.lastChild;
     if (place.textContent !== text) place.textContent = text;
   }
@@ -267,7 +272,7 @@ export class Stage {
     if (found.agent !== undefined) {
       const value = this.estimates(number)?.[found.agent];
       const mean = this.network.arrays.means[found.agent];
-      const none = this.isDead(found.agent, this.round) ? "stopped" : "no answer yet";
+      const none = this.isDead(found.agent, this.round) ? "stopped" : this.reason(number);
       const plain = this.unmasked(number)?.[found.agent];
       const without = Number.isFinite(plain) ? `, without masks ${short(plain)}` : "";
       const known = Number.isFinite(value) ? `estimate ${short(value)}${without}` : none;
