@@ -388,6 +388,7 @@ def test_no_answer_looks_like_none(view):
     view.page.mouse.move(*view.place(3))
     assert view.page.inner_text("#tip").startswith("agent 3: diverged")
     assert "diverges: with these parameters" in view.page.inner_text("#notes")
+    assert [x for x in view.js("playground.chart.plot.axes[1]._values") if x][-1].startswith("10²")
 
 
 def test_agents_on_a_circle_do_not_lie_on_each_other(view):

@@ -88,7 +88,7 @@ export class Chart {
       labelGap: 0,
       grid: { stroke: rule, width: 1, ...(this.log ? { filter: powers } : {}) },
       ticks: { stroke: rule, width: 1, size: 4, ...(this.log ? { filter: powers } : {}) },
-      ...(this.log ? { values: (_, splits) => splits.map(power), splits: ticks, filter: powers } : {}),
+      ...(this.log ? { values: (_, splits) => splits.map(power), splits: ticks, filter: powers, incrs: whole } : {}),
     });
     const scale = this.log ? { distr: 3, log: 10 } : {};
     const snug = this.log ? { range: (_, low, high) => [low, Math.max(high, 1.01 * low)] } : {};
@@ -166,6 +166,8 @@ export function ticks(_plot, _axis, low, high) {
   }
   return found.filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
 }
+
+const whole = (_plot, _axis, low, high) => [high - low]; // of uPlot's steps, none is large enough beyond 1e32
 
 /** Of the ticks that an axis offers, the powers of ten that fit; all of them on a short axis with few powers of ten. */
 export function powers(plot, splits, axis) {
