@@ -220,6 +220,14 @@ def test_terms_have_a_tooltip_and_a_list(view):
     assert view.page.inner_text("#terms dt[aria-current]") == "k*"
     view.page.keyboard.press("Escape")
     assert not view.page.is_visible("#terms")
+    view.page.set_viewport_size({"width": 390, "height": 500})
+    view.page.click("button.term:text-is('expected')")
+    close, dialog = (view.page.locator(name).bounding_box() for name in ("#terms > button", "#terms"))
+    assert (
+        close["y"] + close["height"] <= dialog["y"] + dialog["height"]
+    )  # in sight on a phone, which has no Escape
+    view.page.click("#terms > button")
+    assert not view.page.is_visible("#terms")
 
 
 @pytest.mark.parametrize(
