@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,10 @@ AnyArray = NDArray[Any]
 """Of either precision, or of integers as narrow as they can be."""
 Precision = type[np.float64] | type[np.float32]
 """What a simulation computes in."""
+
+
+NOT_NPZ = (OSError, EOFError, TypeError, ValueError, KeyError, BadZipFile, zlib.error)
+"""What reading a file as NPZ raises if it is damaged or something else."""
 
 
 def same(a: object, b: object) -> bool:

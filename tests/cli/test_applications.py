@@ -308,5 +308,9 @@ def test_broken_files_are_explained(tmp_path):
     np.savez(tmp_path / "t.npz", X=[1.0])
     with pytest.raises(InvalidInput, match="needs the arrays X, y, got X"):
         run("estimate", "path:4", "--data", tmp_path / "t.npz")
+    for content in (b"", b"PK\x03\x04damaged", (tmp_path / "t.npz").read_bytes()[:90]):
+        (tmp_path / "t.npz").write_bytes(content)
+        with pytest.raises(InvalidInput, match="cannot be read as NPZ"):
+            run("estimate", "path:4", "--data", tmp_path / "t.npz")
     with pytest.raises(OutputError, match="cannot be written"):
         run("estimate", "path:4", *SHORT, "--no-rivals", "--csv", tmp_path / "none" / "x.csv")

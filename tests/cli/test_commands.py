@@ -119,6 +119,17 @@ def test_the_version(monkeypatch, capsys):
     assert capsys.readouterr().out.strip() == full_version()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full is a device of Linux")
+@pytest.mark.parametrize("words", ["--version", "--help", "sources", "fleet edges --topology path:4"])
+def test_a_full_disk_and_a_closed_pipe_print_no_traceback(words, tmp_path):
+    shell = Terminal(tmp_path)
+    done = shell.ended(f"gossamer {words} > /dev/full")
+    assert (done.returncode, done.stderr) == (3, "error: the output: No space left on device\n")
+    done = shell.ended(f"gossamer {words} | head -c 1 > /dev/null")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("error", "shown"),
     [

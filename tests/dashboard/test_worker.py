@@ -72,6 +72,7 @@ def test_work_is_canceled_replaced_and_ended_with_its_page(monkeypatch):
             seen, _ = until_frame(socket, "done")
             assert seen == ["network", "run", "exact", "bound", "limits", "done"]
             (first,) = workers()  # one is kept warm
+            assert os.getsid(first.pid) != os.getsid(0)  # Ctrl-C in a terminal does not reach it
 
             # A mistake is answered in words and leaves the worker as it is.
             run(socket, 2, {"network": "grid:1x1"})

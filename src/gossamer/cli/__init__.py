@@ -3,6 +3,7 @@ interrupted."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -142,11 +143,15 @@ def build() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; a user's mistake gives a message and an exit code, never a traceback."""
-    if sys.argv[1:] == ["--version"]:  # parsing a single flag already loads a library
-        print(full_version())
-        return
     try:
-        build()()
+        try:
+            if sys.argv[1:] == ["--version"]:  # parsing a single flag already loads a library
+                print(full_version())
+            else:
+                build()()
+        finally:
+            if sys.stdout is not None:  # closed by the caller
+                sys.stdout.flush()
     except GossamerError as error:
         _complain(str(error))
         sys.exit(3 if isinstance(error, OutputError) else 2)
@@ -155,6 +160,11 @@ def main() -> None:
             raise
         _complain(missing(error.name, _EXTRAS[error.name]))
         sys.exit(2)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer cannot be written either
+        if not isinstance(error, BrokenPipeError):
+            _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
+        sys.exit(3)
     except MemoryError:
         _complain("this does not fit into memory; make it smaller")
         sys.exit(2)

@@ -12,7 +12,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.applications import LikelihoodEstimation, LinearEstimation, PolicyEvaluation, problems
 from gossamer.applications.linear.dealing import check_unique
-from gossamer.arrays import AnyArray
+from gossamer.arrays import NOT_NPZ, AnyArray
 from gossamer.cli.commands import refuse
 from gossamer.cli.parsing import read_numbers
 from gossamer.errors import InvalidInput, nearest
@@ -137,9 +137,9 @@ def _process(text: str, policy: str, discount: float, seed: int) -> problems.Mar
 
 def _read_npz(path: Path) -> dict[str, AnyArray]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError) as error:
+    except NOT_NPZ as error:
         raise InvalidInput(f"{path} cannot be read as NPZ: {error}") from error
 
 

@@ -43,6 +43,7 @@ class Worker:
             "gossamer.dashboard.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in the terminal of the server stops only the server
         )
         return cls(process)
 

@@ -13,11 +13,10 @@ from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
-from gossamer.arrays import AnyArray
+from gossamer.arrays import NOT_NPZ, AnyArray
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.facts import KnownFacts
 from gossamer.networks.links import Links, Rows, some_rows
@@ -58,7 +57,7 @@ class Shards(NamedTuple):
         try:
             with np.load(file) as held:
                 return [held[name] for name in names]
-        except (OSError, EOFError, BadZipFile, ValueError, KeyError) as error:
+        except NOT_NPZ as error:
             raise InvalidInput(f"{file} cannot be read as a part of a network: {error}") from error
 
 

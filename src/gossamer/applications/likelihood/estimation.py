@@ -431,17 +431,20 @@ class LikelihoodEstimation:
         )
 
 
+MOST_SAMPLES = 2**31
+
+
 def _samples(samples: object, agents: int) -> Floats:
     """Return (N,) whole numbers, not all zero."""
     counts = checks.array("samples", samples)
     if (
         counts.shape not in ((), (agents,))
-        or np.any((counts < 0) | (counts != np.floor(counts)))
+        or np.any((counts < 0) | (counts > MOST_SAMPLES) | (counts != np.floor(counts)))
         or not counts.any()
     ):
         raise InvalidInput(
             parameter="samples",
-            required=f"whole numbers of at least 0, one for all agents or one for each of {agents}, and not "
+            required=f"whole numbers from 0 to {MOST_SAMPLES}, one for all agents or one for each of {agents}, and not "
             "all zero",
             got=checks.brief(samples),
         )

@@ -117,7 +117,7 @@ def learn(
     network: ChangingNetwork | None = None,
 ) -> LearningRun[OneOrMore, OneOrMore]:
     """See `LikelihoodEstimation.simulate`."""
-    trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
+    trials, seed = checks.whole_number("trials", trials, least=1, most=2**32), checks.seed(seed)
     horizons, one = horizons_of(rounds)
     ordered, order = np.unique(horizons, return_inverse=True)
     conditions = Conditions(None if faults is None else Faults.of(faults), network)

@@ -256,7 +256,7 @@ class PolicyEvaluation:
         self, rounds: int | Sequence[int] | Integers, trials: int = 20, seed: int = 0
     ) -> OneOrMore:
         """Return the simulated error of a center that holds all samples; the same samples are simulated only once."""
-        trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
+        trials, seed = checks.whole_number("trials", trials, least=1, most=2**32), checks.seed(seed)
         asked = (horizons_of(rounds)[1], *horizons_of(rounds)[0].tolist(), trials, seed)
         if asked not in self._centralized:
             self._centralized[asked] = self.simulate(Centralized(), rounds, trials, seed, keep=False).error
@@ -280,7 +280,7 @@ class PolicyEvaluation:
         if not isinstance(keep, bool):
             raise InvalidInput(parameter="keep", required="True or False", got=checks.brief(keep))
         horizons, one = horizons_of(rounds)
-        trials = checks.whole_number("trials", trials, least=1)
+        trials = checks.whole_number("trials", trials, least=1, most=2**32)
         block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))
         worst, lengths, values = [], [], []
         for first in range(0, trials, block):

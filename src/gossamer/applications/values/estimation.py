@@ -279,7 +279,7 @@ class ValueEstimation:
         some = methods if isinstance(methods, list | tuple) else [methods]
         if not some:
             raise InvalidInput("at least one method is needed, got none")
-        trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
+        trials, seed = checks.whole_number("trials", trials, least=1, most=2**32), checks.seed(seed)
         runs = [run(self, solver, rounds, trials, seed, faults, network) for solver in some]
         return ValueRuns(runs) if isinstance(methods, list | tuple) else runs[0]
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from gossamer import checks
-from gossamer.arrays import AnyArray
+from gossamer.arrays import NOT_NPZ, AnyArray
 from gossamer.errors import InvalidInput, require
 
 Columns = dict[str, object]
@@ -75,9 +74,9 @@ def _parquet(path: Path) -> Columns:
 
 def _npz(path: Path) -> Columns:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             columns = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except NOT_NPZ as error:
         raise InvalidInput(f"{path} cannot be read as arrays of NumPy: {error}") from error
     _check_names(str(path), columns)
     return dict(columns)
