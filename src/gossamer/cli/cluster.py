@@ -24,7 +24,7 @@ def partition(
     by: Annotated[
         str,
         option(
-            "How to divide: metis (fewest edges between parts), curve (space-filling, for agents with positions) "
+            "How to divide: metis (few edges between parts), curve (space-filling, for agents with positions) "
             "or blocks (in the order of the agents)."
         ),
     ] = "metis",

@@ -314,7 +314,7 @@ EXAMPLES_OF: dict[str, tuple[str, ...]] = {
     "roster": ("", "-f fleet/fleet.toml"),
     "edges": ("-f fleet/fleet.toml", "--topology grid:3x3"),
     "bundle": ("pump", "pump -f fleet/fleet.toml"),
-    "targets": ("", "-f fleet/fleet.toml"),
+    "targets": ("--metrics-port 9464", "--metrics-port 9464 --out targets.json"),
 }
 """Two examples for the help page of each command."""
 

@@ -70,10 +70,9 @@ def targets(fleet: Fleet, port: int = 0) -> list[dict[str, Any]]:
             groups.append({"targets": [address], "labels": {"fleet": fleet.fleet, "member": member.name}})
     if not groups:
         raise InvalidInput(
-            parameter="metrics",
-            required="the address of at least one agent in fleet.toml",
-            got="none",
-            hint="give the port on which the agents serve them",
+            parameter="metrics_port",
+            required="the port on which the agents serve their metrics, since fleet.toml has no address of them",
+            got=str(port),
         )
     return groups
 
