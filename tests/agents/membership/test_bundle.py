@@ -45,5 +45,7 @@ def test_targets_are_the_members(path: Path) -> None:
     assert groups[1]["labels"] == {"fleet": "gossamer", "member": "valve"}
     bare = Fleet.create(Network.cycle(3))
     assert [g["targets"] for g in targets(bare, 9000)] == [["127.0.0.1:9000"]] * 3
-    with pytest.raises(InvalidInput, match="metrics_port must be the port on which the agents serve their metrics"):
+    with pytest.raises(
+        InvalidInput, match="metrics_port must be the port on which the agents serve their metrics"
+    ):
         targets(bare)
