@@ -358,14 +358,8 @@ def _members(network: Network, coalition: Iterable[int] | str | int) -> tuple[in
     if isinstance(coalition, int):
         checks.whole_number("coalition", coalition, least=1, most=network.agents - 1)
         return None
-    return tuple(
-        sorted(
-            {
-                checks.whole_number("coalition", i, least=0, most=network.agents - 1)
-                for i in checks.listed("coalition", coalition)
-            }
-        )
-    )
+    given, last = checks.listed("coalition", coalition), network.agents - 1
+    return tuple(sorted({checks.whole_number("coalition", i, least=0, most=last) for i in given}))
 
 
 def _mus(

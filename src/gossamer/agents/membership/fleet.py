@@ -170,8 +170,7 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
             files.check_code(path)
         fleet = parse(path, cls, FORMAT)
         roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
-        newer = roster is not None and roster.epoch > fleet.epoch
-        if roster is not None and newer:
+        if newer := roster is not None and roster.epoch > fleet.epoch:
             fleet = fleet.with_roster(roster)
         try:
             fleet.check(path.parent, load=load)
