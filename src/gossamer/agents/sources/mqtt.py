@@ -11,9 +11,10 @@ store also keeps the identities of the latest messages:
                     it counts only for messages that the broker marks as repeated, because sensors repeat values
 
 A broker may repeat every message whose acknowledgment it has not processed. A client of MQTT 5 can limit their number,
-but Mosquitto 2.0 exceeds the limit once it has been restarted, so identities are kept until the broker is known to have
-the acknowledgment. It handles packets in order: it has all acknowledgments that were sent before an UNSUBSCRIBE (of a
-topic that was never subscribed to) which it answers. After a reconnection it repeats messages before it sends new ones.
+but Mosquitto 2.0 exceeds the limit, by 20 messages for each acknowledgment, so identities are kept until the broker is
+known to have the acknowledgment. It handles packets in order: it has all acknowledgments that were sent before an
+UNSUBSCRIBE (of a topic that was never subscribed to) which it answers. After a reconnection it repeats messages before
+it sends new ones.
 In a new session nothing is repeated, and packet identifiers begin again: then digests are forgotten.
 
 A session also keeps its subscriptions. So the store keeps the topics, and those of an earlier run are unsubscribed;
