@@ -14,9 +14,11 @@ _HERE = "gossamer.agents.sinks"
 
 SINKS = {
     "file": Kind("file://PATH", "Appends JSON lines to a file.", f"{_HERE}.files:FileSink"),
-    "http": Kind("http[s]://HOST[:PORT]/PATH", "Posts JSON to a web server.", f"{_HERE}.web:Webhook"),
+    "http": Kind("http[s]://[USER@]HOST[:PORT]/PATH", "Posts JSON to a web server.", f"{_HERE}.web:Webhook"),
     "influxdb": Kind(
-        "influxdb[s]://HOST[:PORT]/DATABASE", "Writes to an InfluxDB.", f"{_HERE}.web:InfluxSink"
+        "influxdb[s]://[USER@]HOST[:PORT]/DATABASE",
+        "Writes to an InfluxDB.",
+        f"{_HERE}.web:InfluxSink",
     ),
     "mqtt": Kind(
         "mqtt[s]://[USER@]HOST[:PORT][/TOPIC]",

@@ -14,8 +14,7 @@ A broker may repeat every message whose acknowledgment it has not processed. A c
 but Mosquitto 2.0 exceeds the limit, by 20 messages for each acknowledgment, so identities are kept until the broker is
 known to have the acknowledgment. It handles packets in order: it has all acknowledgments that were sent before an
 UNSUBSCRIBE (of a topic that was never subscribed to) which it answers. After a reconnection it repeats messages before
-it sends new ones.
-In a new session nothing is repeated, and packet identifiers begin again: then digests are forgotten.
+it sends new ones. In a new session nothing is repeated, and packet identifiers begin again: then digests are forgotten.
 
 A session also keeps its subscriptions. So the store keeps the topics, and those of an earlier run are unsubscribed;
 what the broker had queued for them is refused.
