@@ -317,6 +317,11 @@ def test_sizes_of_windows(view, width, height):
     view.page.set_viewport_size({"width": width, "height": height})
     view.open(**(SMALL | {"methods": [["anytime-sda", {}], ["dsg", {}]]}))
     assert view.js("document.documentElement.scrollWidth") <= width
+    header = view.page.locator("header.top").bounding_box()["height"]
+    view.js("() => { playground.newest.ask = () => {}; playground.request(); }")  # as while it is computed
+    assert view.page.is_visible("#cancel")
+    assert view.js("document.documentElement.scrollWidth") <= width
+    assert view.page.locator("header.top").bounding_box()["height"] == header  # the page does not jump
     for selector in ("#networks canvas", "#chart .uplot", "#play", "#controls", "#events"):
         box = view.page.locator(selector).first.bounding_box()
         assert box["width"] > 30
