@@ -79,6 +79,25 @@ def test_masks_and_lost_messages():
     np.testing.assert_allclose(runs[0].estimates, runs[1].estimates, atol=1e-5)
 
 
+@pytest.mark.parametrize("fault", [gs.faults.Crash(3, 100), gs.faults.Join(3, 100)], ids=repr)
+def test_masks_of_an_absent_agent_are_refused(fault):
+    """They would not cancel in the average of the others."""
+    net, obs = gs.Network.cycle(8), gs.Gaussian(np.arange(8.0))
+    with pytest.raises(gs.Unsupported, match="masks are simulated while all agents take part"):
+        gs.simulate("anytime-sda", net, obs, 600, trials=4, masks=1000.0, faults=fault)
+    gs.simulate("anytime-sda", net, obs, 200, trials=1, masks=gs.Masks(0, noise=1), faults=fault)
+
+
+def test_masks_and_an_agent_that_comes_back_in_time():
+    net, obs = gs.Network.cycle(8), gs.Gaussian(np.arange(8.0))
+    away = gs.faults.Faults(gs.faults.Crash(3, 100, notice=50), gs.faults.Restart(3, 120))
+    runs = [
+        gs.simulate(gs.AnytimeSDA("local"), net, obs, 900, trials=4, masks=m, faults=away)
+        for m in (None, 1000.0)
+    ]
+    np.testing.assert_allclose(runs[0].estimates, runs[1].estimates, atol=1e-5)
+
+
 def test_masks_are_for_fixed_networks_with_a_spectrum():
     changing = gs.ChangingNetwork.dropout("cycle:6", alive=0.5)
     with pytest.raises(gs.Unsupported, match="masks"):

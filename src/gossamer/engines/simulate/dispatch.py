@@ -21,7 +21,7 @@ from gossamer.engines.simulate.layouts import Run
 from gossamer.engines.simulate.result import Simulation
 from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.faults import Fault, Faults, FaultsLike
+from gossamer.faults import Fault, Faults, FaultsLike, Join
 from gossamer.methods import Method, resolve
 from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
 from gossamer.networks.parts import NetworkParts
@@ -162,7 +162,7 @@ def simulate(
         method without such a form omits the neighbors that it does not hear from its sum. `rule` of the result says
         which of the two was used.
     masks : Masks or float, optional
-        Masks that hide the readings (see `Masks`), or their scale.
+        Masks that hide the readings (see `Masks`), or their scale; not with agents that join or are declared dead.
     first_trial : int
         The number of the first trial, from which the others follow; 0 unless a run is split.
     keep : str, optional
@@ -203,7 +203,7 @@ def simulate(
     True
     """
     if masks is not None:
-        observations = _masked(network, observations, Masks.of(masks), cluster)
+        observations = _masked(network, observations, Masks.of(masks), faults, cluster)
     if cluster is not None:
 
         def prepare() -> Problem:
@@ -259,6 +259,7 @@ def _masked(
     network: NetworkLike | ChangingNetwork | DirectedNetwork | NetworkParts,
     observations: Observations | StreamsOf,
     masks: Masks | None,
+    faults: FaultsLike,
     cluster: object,
 ) -> Masked:
     if (
@@ -269,7 +270,18 @@ def _masked(
     ):
         raise Unsupported("masks are simulated on fixed networks in one process; leave masks or cluster out")
     assert masks is not None
+    if faults is not None and np.any(masks.scale) and _changes_the_edges(Faults.of(faults)):
+        raise Unsupported(
+            "masks are simulated while all agents take part: those on the edges of an agent that joins late or is "
+            "declared dead would not cancel (in a fleet they leave with their edges); leave masks, crashes or joins out"
+        )
     return Masked(observations, check_match(network, observations), masks)
+
+
+def _changes_the_edges(faults: Faults) -> bool:
+    """Return whether an agent joins, or stays away until its neighbors declare it dead."""
+    dropped = any(event.what == "drop" for event in faults.events)
+    return dropped or any(isinstance(item, Join) for item in faults.items)
 
 
 def _result(run: Run, rounds: OneOrMore, order: OneOrMore, partial: bool) -> Simulation[OneOrMore, OneOrMore]:
