@@ -195,4 +195,13 @@ class TestInABrowser:
         first = points()
         page.evaluate("playground.goTo(20)")
         assert first < points() < 40
+        agent = page.evaluate(
+            "(() => { const { canvas } = playground.stage.views[0], box = canvas.canvas.getBoundingClientRect();"
+            " const [x, y] = canvas.place(5); return [box.left + x, box.top + y]; })()"
+        )
+        page.mouse.move(*agent)
+        told = page.locator("#tip").inner_text()
+        assert told.startswith("agent 5: estimate")
+        page.evaluate("playground.goTo(40)")
+        assert page.locator("#tip").inner_text() != told
         page.close()

@@ -226,7 +226,8 @@ class Animation:
         (curve,) = below.plot(
             self.rounds, self.errors, color=plotting.BLUE, marker="o", markersize=4, label="this run"
         )
-        below.set(xscale="log", yscale="log", xlabel="rounds", ylabel="total error")
+        scale = "log" if np.nanmax([*limit, *self.errors]) > 0 else "linear"
+        below.set(xscale="log", yscale=scale, xlabel="rounds", ylabel="total error")
         below.minorticks_off()  # they take half of the time to draw
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         below.set(xlim=below.get_xlim(), ylim=below.get_ylim())  # as the whole run needs them

@@ -27,6 +27,7 @@ export class Stage {
 
   setNetwork(frame) {
     this.network = frame;
+    this.pointed = null;
     this.steady = !frame.changing;
     this.moving = frame.arrays.positions.shape.length === 3;
     this.marked.clear();
@@ -39,6 +40,7 @@ export class Stage {
   /** Set the number of networks, one per method; `keep` shows the previous runs until new ones arrive. */
   setMethods(labels, keep) {
     this.labels = labels;
+    this.pointed = null; // what the tooltip is about
     if (!keep) this.runs = [];
     const place = document.getElementById("networks");
     while (this.views.length > labels.length) this.views.pop().figure.remove();
@@ -173,6 +175,7 @@ export class Stage {
       this.remark(view, values);
     });
     this.drawRamp();
+    if (this.pointed?.[1].agent !== undefined) this.tell(...this.pointed); // its estimate in this round
   }
 
   /** Why agents of a run that are alive have no answer. */
@@ -268,6 +271,7 @@ export class Stage {
   tell(number, found, event) {
     const tip = document.getElementById("tip");
     tip.hidden = !found;
+    this.pointed = found ? [number, found, event] : null;
     if (!found || !this.network) return;
     if (found.agent !== undefined) {
       const value = this.estimates(number)?.[found.agent];
