@@ -51,6 +51,13 @@ def test_a_grid_is_a_grid_and_a_cycle_a_circle():
     np.testing.assert_allclose(sides, sides[0])
 
 
+@pytest.mark.parametrize("dimension", [3, 4, 5, 6])
+def test_agents_of_a_hypercube_are_apart(dimension):
+    net = gs.Network.hypercube(dimension)
+    nearest = cKDTree(layout.fitted(net.positions)).query(layout.fitted(net.positions), k=2)[0][:, 1]
+    assert nearest.min() > 0.2 / np.sqrt(net.agents)
+
+
 def test_edges_of_a_tree_do_not_cross():
     net = gs.Network.of(nx.random_labeled_tree(60, seed=2))
     ends = positions_of(net)[net.edges]

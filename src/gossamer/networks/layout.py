@@ -45,7 +45,7 @@ def natural(name: str, agents: int) -> Floats | None:
     if kind == "hypercube":
         angle = math.pi * (np.arange(max(1, int(math.log2(agents)))) + 0.5) / math.log2(agents)
         bits = number[:, None] >> np.arange(len(angle)) & 1
-        length = 1 + 0.1 * np.arange(len(angle))  # identical positions would put agents on top of each other
+        length = 1 + 0.5 * np.arange(len(angle))  # equal lengths would put agents on top of each other
         return np.asarray(bits @ np.column_stack([length * np.cos(angle), length * np.sin(angle)]))
     return None
 
