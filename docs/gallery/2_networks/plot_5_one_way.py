@@ -19,12 +19,7 @@ obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 4, 40), std=1.0)
 rounds = [10, 20, 40, 80, 160, 320, 640]
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.6))
-place = nx.circular_layout(graph)
-nx.draw_networkx_edges(
-    graph, place, ax=left, edge_color="#56B4E9", arrowsize=7, width=0.6, connectionstyle="arc3,rad=0.15"
-)
-nx.draw_networkx_nodes(graph, place, ax=left, node_size=35, node_color="#0072B2")
-left.axis("off")
+net.plot(ax=left)
 for decay, label in ((1.0, "decay 1"), (1.25, "decay 1.25 (default)"), (np.inf, "decay ∞")):
     run = gs.simulate(gs.PushSum(decay), net, obs, rounds, trials=200, keep="errors")
     right.loglog(rounds, run.over_limit, "o-", ms=4, label=label)

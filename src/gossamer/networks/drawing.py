@@ -124,7 +124,7 @@ class Drawn:
             clip_on=False,
         )
         if len(one_way):
-            heads: Any = _heads(positions, one_way, 0.7 * np.sqrt(size) / _side(ax))
+            heads: Any = _heads(positions, one_way, 0.5 * np.sqrt(size) / _side(ax))
             ax.add_collection(PolyCollection(heads, facecolors="0.5", linewidths=0, zorder=1.5))
         if colors is not None and label is not None:
             ax.figure.colorbar(dots, ax=ax, shrink=0.8, label=label).outline.set_visible(False)
@@ -158,7 +158,7 @@ def positions_of(network: Drawn) -> Floats:
 def dot_size(positions: Floats, ax: Axes) -> float:
     """Return the area of a dot, in square points, such that neighbors in the picture rarely touch."""
     near = cKDTree(positions).query(positions, k=min(3, len(positions)))[0][:, -1]
-    return float(np.clip(0.65 * _side(ax) * np.median(near), 1.2, 14) ** 2)
+    return float(np.clip(0.65 * _side(ax) * np.median(near), 1.2, min(14, _side(ax) / 15)) ** 2)
 
 
 def outline(size: float) -> float:
@@ -225,7 +225,7 @@ def sketch(network: Drawn, side: int = 150) -> str:
     lines = "".join(f"M{a[0]:g} {a[1]:g}L{b[0]:g} {b[1]:g}" for a, b in places.round(1)[edges].tolist())
     heads = "".join(
         "M" + "L".join(f"{x:g} {y:g}" for x, y in head) + "Z"
-        for head in _heads(places, one_way, 1.6 * radius).round(1).tolist()
+        for head in _heads(places, one_way, 1.2 * radius).round(1).tolist()
     )
     dots = "".join(f'<circle cx="{x:g}" cy="{y:g}" r="{radius:.2g}"/>' for x, y in places.round(1))
     length = float(np.linalg.norm(np.diff(places[edges], axis=1), axis=2).sum())
