@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import socket
@@ -388,6 +389,26 @@ def test_a_wrong_broker_says_why(tmp_path: Path) -> None:
     settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
     with pytest.raises(InvalidInput, match=r"broker must be mqtt\[s\]://.* or zenoh://.*, got 'http://x'"):
         TlsTransport(hidden(settings, (0, 1), "http://x")[0])
+
+
+@needs_mosquitto
+def test_a_broker_that_refuses_the_subscription_is_reported(tmp_path: Path) -> None:
+    """Because its rules do not let this user read the agent's topic."""
+    plugins = sorted(Path("/usr/lib").glob("*/mosquitto_dynamic_security.so"))
+    if not plugins:
+        pytest.skip("needs mosquitto_dynamic_security.so, which is not installed")
+    access = {"publishClientSend": True, "publishClientReceive": True, "subscribe": False}
+    rules = {"defaultACLAccess": access, "groups": [{"groupname": "all"}], "anonymousGroup": "all"}
+    (tmp_path / "rules").write_text(json.dumps(rules))
+    lines = f"allow_anonymous true\nplugin {plugins[0]}\nplugin_opt_config_file {tmp_path}/rules"
+    broker = Mosquitto(tmp_path, lines)
+    settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
+    end = TlsTransport(hidden(settings, (0, 1), broker.address("site"))[0])
+    end.open()
+    why = f"the broker 127.0.0.1:{broker.port} refuses the subscription to site/gossamer/0/+"
+    until(lambda: end._connector._relay._carrier.failing == why, "a word")
+    end.close()
+    broker.stop()
 
 
 def test_an_agent_whose_router_is_away_stops(tmp_path: Path) -> None:

@@ -111,7 +111,12 @@ class _MqttCarrier(_Client):
         self._unsent.clear()
         self._client.subscribe(f"{self._topic}/{self._me}/+")
 
-    def _on_subscription(self, *_: object) -> None:
+    def _on_subscription(
+        self, client: object, data: object, packet: int, reasons: list[Any], properties: object
+    ) -> None:
+        if any(reason.is_failure for reason in reasons):
+            self._broker.fail(f"refuses the subscription to {self._topic}/{self._me}/+")
+            return
         self._broker.works()
         self._renewed()
 
