@@ -364,7 +364,7 @@ def test_those_alone_without_an_estimate_are_counted_and_left_out():
     run = problem.simulate(Alone(), [4, 400], trials=8)
     assert run.withheld[0] > 0.5 > run.withheld[1]
     assert np.isfinite(run.total_error[1])
-    assert "would be withheld" in run.records()[0]["note"]
+    assert f"{100 * run.withheld[0]:.2g}% of the estimates would be withheld" in run.records()[0]["note"]
 
 
 @pytest.mark.slow
