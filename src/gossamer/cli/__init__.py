@@ -161,7 +161,8 @@ def main() -> None:
         _complain(missing(error.name, _EXTRAS[error.name]))
         sys.exit(2)
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer cannot be written either
+        if error.filename is None:  # what is left in the buffer of standard output cannot be written either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if not isinstance(error, BrokenPipeError):
             _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
         sys.exit(3)
