@@ -79,7 +79,9 @@ class LearningRun(ErrorResult[Rounds, Value]):
         yield from super()._notes(which)
         share = float(np.atleast_1d(self.withheld)[which])
         if share > 0:
-            yield (f"{100 * share:.2g}% of the estimates would be withheld: too few samples so far for a finite one")
+            yield (
+                f"{100 * share:.2g}% of the estimates would be withheld: too few samples so far for a finite one"
+            )
 
     def plot(self, ax: Panels | None = None) -> Axes:
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
