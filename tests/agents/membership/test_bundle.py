@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from gossamer.agents.membership.bundle import bundle, targets
+from gossamer.agents.membership.certificates import write_file
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.hosts import with_metrics
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import Network
 
 
@@ -49,3 +50,8 @@ def test_targets_are_the_members(path: Path) -> None:
         InvalidInput, match="metrics_port must be the port on which the agents serve their metrics"
     ):
         targets(bare)
+
+
+def test_a_file_without_a_name_is_refused():
+    with pytest.raises(OutputError, match="it is a folder; choose the name of a file"):
+        write_file(Path(), b"")
