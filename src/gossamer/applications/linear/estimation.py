@@ -379,7 +379,7 @@ class LinearEstimation:
         paper, for `gram_rounds` rounds (by default `rounds`).
         """
         horizons, one = horizons_of(rounds)
-        trials = checks.whole_number("trials", trials, least=1, most=2**32)
+        trials = checks.whole_number("trials", trials, least=1)
         notes = [""]
         if isinstance(solver, KarMoura | XiaoBoydLall):
             estimates = solver.estimates(self, horizons, trials, seed)
