@@ -264,6 +264,13 @@ def test_every_agent_reaches_the_pooled_fit(split, kind):
     )
 
 
+def test_the_pooled_fit_does_not_depend_on_units():
+    x, y = table()
+    units = np.array([1e9, 1.0, 1e-9, 1.0])
+    plain, scaled = (LinearEstimation.from_data(x * u, y, agents=6).parameter for u in (1.0, units))
+    np.testing.assert_allclose(scaled[:4] * units, plain[:4], rtol=1e-9)
+
+
 def test_one_agent_per_value_of_a_column():
     x, y = table()
     frame = pd.DataFrame(x, columns=["a", "b", "c", "d"])

@@ -210,7 +210,8 @@ class LinearEstimation:
         network = Network.erdos_renyi(len(rows.features)) if network is None else network
         features, targets = np.vstack(rows.features), np.concatenate(rows.targets)
         check_observable(features.T @ features, rows.names)
-        fit = np.linalg.lstsq(features, targets, rcond=None)[0]
+        scale = np.linalg.norm(features, axis=0)  # units of columns do not matter
+        fit = np.linalg.lstsq(features / scale, targets, rcond=None)[0] / scale
         problem = cls(network, rows.features, fit, 0.0, names=rows.names)
         problem.measurements = rows.targets
         problem.labels = rows.labels
