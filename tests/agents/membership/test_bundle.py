@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import tarfile
 from pathlib import Path
@@ -52,6 +53,9 @@ def test_targets_are_the_members(path: Path) -> None:
         targets(bare)
 
 
-def test_a_file_without_a_name_is_refused():
-    with pytest.raises(OutputError, match="it is a folder; choose the name of a file"):
-        write_file(Path(), b"")
+def test_only_files_are_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path(), tmp_path, tmp_path / "pipe"):
+        with pytest.raises(OutputError, match="cannot be replaced, because it is not a file"):
+            write_file(path, b"")
+    assert (tmp_path / "pipe").is_fifo()

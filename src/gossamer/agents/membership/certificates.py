@@ -335,8 +335,8 @@ def write_file(path: Path, content: bytes, *, private: bool = False, sync: bool 
 
     Several processes may do so at the same time, such as agents that share a folder and receive a new roster.
     """
-    if not path.name:
-        raise OutputError(f"{path} cannot be written, because it is a folder; choose the name of a file")
+    if path.exists() and not path.is_file():  # root could replace a device, such as /dev/full
+        raise OutputError(f"{path} cannot be replaced, because it is not a file; choose the name of a file")
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
