@@ -1,4 +1,4 @@
-"""What readers need beside numbers: the keyboard, two themes, small windows, safe colors, explanations."""
+"""What readers need besides numbers: the keyboard, two themes, small windows, safe colors, explanations."""
 
 from __future__ import annotations
 

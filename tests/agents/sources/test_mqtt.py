@@ -200,7 +200,7 @@ def test_what_counts_as_one_reading(broker: Mosquitto, options: str) -> None:
     last = (name, '{"v": 7, "n": 77, "at": 7}')
     values = read(source, 1, lambda: broker.publish([*messages, messages[-1], last]), looked=102)
     assert values[-1] == [7]
-    sent += [sent[-1]] if not options else []  # the sensor repeats it; without these fields, nobody can know
+    sent += [sent[-1]] if not options else []  # repeated; only these fields can show it
     told = [(r["v"], "sequence" in options and r["n"], "time" in options and r["at"]) for r in sent]
     assert len(values) - 1 == (len(set(told)) if options else 101)
 

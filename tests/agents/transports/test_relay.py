@@ -151,7 +151,7 @@ def test_an_end_that_was_not_heard_of_is_told_again(tmp_path: Path, broker: Midd
 def test_who_called_before_the_neighbor_came_calls_again(
     tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker forgets what nobody subscribes to, so the neighbor announces itself, which is no reason to warn."""
+    """The broker drops packets without a subscriber, so the neighbor announces itself, which is no reason to warn."""
     caplog.set_level(logging.INFO, "gossamer.agents")
     monkeypatch.setattr(calling, "PATIENCE", 3600.0)
     settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
