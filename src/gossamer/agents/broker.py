@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import socket
-import ssl
 import sys
 import threading
 import time
@@ -13,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from gossamer.agents import files
 from gossamer.agents.config.urls import Place, Url
 from gossamer.errors import InvalidInput, require
 
@@ -77,12 +75,13 @@ class Broker:
         self._owner = owner
         self._connected = connected
         self._says = says
-        self._files = {name: url.text_of(name, "") for name in ("password_file", "ca", "cert", "key")}
-        if not self.secure and any(self._files[name] for name in ("ca", "cert", "key")):
+        self._password_file = url.text_of("password_file", "")
+        self._certificates = {name: url.text_of(name, "") for name in ("ca", "cert", "key")}
+        if not self.secure and any(self._certificates.values()):
             raise InvalidInput(f"ca, cert and key are for mqtts://, got {url.text!r}")
-        if bool(self._files["cert"]) != bool(self._files["key"]):
+        if bool(self._certificates["cert"]) != bool(self._certificates["key"]):
             raise InvalidInput(f"cert and key must be given together, got {url.text!r}")
-        if self._files["password_file"] and not self.user:
+        if self._password_file and not self.user:
             raise InvalidInput(f"password_file needs a user, as in {url.kind}://USER@HOST, got {url.text!r}")
         self._client: Client | None = None
         self._since = 0.0  # when the connection was made
@@ -106,10 +105,10 @@ class Broker:
         )
         self._client = client
         if self.user:
-            password = self._files["password_file"]
-            client.username_pw_set(self.user, self._owner.secret(password) if password else None)
+            password = self._owner.secret(self._password_file) if self._password_file else None
+            client.username_pw_set(self.user, password)
         if self.secure:
-            client.tls_set_context(self._context())
+            client.tls_set_context(self._owner.tls("mqtts", **self._certificates))
         client.reconnect_delay_set(_FIRST_RETRY, _LAST_RETRY)
         client.connect_timeout = 3.0
         client.on_socket_open = self._on_socket_open
@@ -117,19 +116,6 @@ class Broker:
         client.on_connect_fail = self._on_connect_fail
         client.on_disconnect = self._on_disconnect
         return client
-
-    def _context(self) -> ssl.SSLContext:
-        where = {name: str(self._owner.directory / file) for name, file in self._files.items() if file}
-        if "key" in where:
-            files.check_secret(self._owner.directory / self._files["key"], "the key")
-        try:
-            context = ssl.create_default_context(cafile=where.get("ca"))
-            if "cert" in where:
-                context.load_cert_chain(where["cert"], where.get("key"))
-        except OSError as error:  # ssl.SSLError is one
-            named = ", ".join(where.values()) or "the system's authorities"
-            raise InvalidInput(f"mqtts: cannot use {named}: {error.strerror or error}") from None
-        return context
 
     def start(self, *, receive_maximum: int = 0) -> None:
         """Connect, in the client's thread; returns at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -12,16 +13,17 @@ import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import pytest
-from tests.support.small_fleets import free_ports
+from tests.support.small_fleets import free_ports, make_certificates
 from tests.support.waiting import PATIENCE, until
 
 from gossamer.agents.config.urls import Place
 from gossamer.agents.sinks.conformance import check_sink
 from gossamer.agents.sinks.publishing import Publisher
+from gossamer.errors import InvalidInput
 
 FAILURES = {"/moved": 301, "/broken": 500}
 
@@ -46,6 +48,7 @@ def test_a_full_disk_leaves_no_half_of_a_line(tmp_path: Path) -> None:
 import resource, signal, sys
 from gossamer.agents.config.urls import Place
 from gossamer.agents.sinks.publishing import Publisher
+from gossamer.errors import InvalidInput
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 sink = Publisher(f"file://{sys.argv[1]}", Place())._sink
 sink.write({"k": 0})
@@ -65,8 +68,14 @@ sink.write({"k": 2})
     assert file.read_text() == '{"k": 0}\n{"k": 2}\n'
 
 
+class Posted(NamedTuple):
+    port: int
+    messages: list[tuple[str, str | None, dict[str, Any]]]
+    http: ThreadingHTTPServer
+
+
 @pytest.fixture
-def server() -> Iterator[tuple[int, list[tuple[str, str | None, dict[str, Any]]]]]:
+def server() -> Iterator[Posted]:
     posted: list[tuple[str, str | None, dict[str, Any]]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -87,13 +96,13 @@ def server() -> Iterator[tuple[int, list[tuple[str, str | None, dict[str, Any]]]
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
         thread.start()
-        yield made.server_address[1], posted
+        yield Posted(made.server_address[1], posted, made)
         made.shutdown()
         thread.join()
 
 
-def test_a_webhook_conforms_and_tells_of_errors(server: Any, tmp_path: Path) -> None:
-    port, posted = server
+def test_a_webhook_conforms_and_tells_of_errors(server: Posted, tmp_path: Path) -> None:
+    port, posted, _ = server
     (tmp_path / "token").write_text("abc\n")
     (tmp_path / "token").chmod(0o600)
     place = Place(directory=tmp_path)
@@ -112,8 +121,30 @@ def test_a_webhook_conforms_and_tells_of_errors(server: Any, tmp_path: Path) -> 
         assert len(posted) == 3 + k  # and nothing elsewhere
 
 
-def test_influx_gets_lines(server: Any, tmp_path: Path) -> None:
-    port, posted = server
+def test_a_webhook_trusts_its_own_authority(server: Posted, tmp_path: Path) -> None:
+    port, posted, http = server
+    folder = make_certificates(tmp_path / "ca", 1)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "agent0.pem", folder / "agent0.key")
+    http.socket = context.wrap_socket(http.socket, server_side=True)
+    for ca, failing in (("?ca=ca/ca.pem", ""), ("", "certificate verify failed")):
+        publisher = Publisher(f"https://127.0.0.1:{port}/a{ca}", Place(directory=tmp_path))
+        publisher.open()
+        publisher.offer({"settled": True}, 0.0)
+        publisher.close(PATIENCE)
+        assert failing in publisher.failing
+        assert bool(publisher.failing) == bool(failing)
+        assert len(posted) == 1
+    for url, why in (
+        (f"http://127.0.0.1:{port}/a?ca=ca/ca.pem", "ca is for https://"),
+        (f"https://127.0.0.1:{port}/a?ca=none.pem", "https: cannot use .*none.pem: No such file"),
+    ):
+        with pytest.raises(InvalidInput, match=why):
+            Publisher(url, Place(directory=tmp_path))
+
+
+def test_influx_gets_lines(server: Posted, tmp_path: Path) -> None:
+    port, posted, _ = server
     (tmp_path / "token").write_text("abc\n")
     (tmp_path / "token").chmod(0o600)
     answer = {

@@ -6,6 +6,7 @@ are in a table; those of other packages are entry points of the groups `gossamer
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -66,6 +67,23 @@ class Place:
     def secret(self, file: str) -> str:
         """Return the first line of a file that only its owner can read; raises InvalidInput otherwise."""
         return files.read_secret(self.directory / file)
+
+    def tls(self, kind: str, *, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLContext:
+        """Return how a client checks a server's certificate, by default with the authorities of the system.
+
+        The file of the client's own `key` must be private, as that of a `secret`.
+        """
+        used = [str(self.directory / file) for file in (ca, cert, key) if file]
+        if key:
+            files.check_secret(self.directory / key, "the key")
+        try:
+            context = ssl.create_default_context(cafile=used[0] if ca else None)
+            if cert:
+                context.load_cert_chain(self.directory / cert, self.directory / key)
+        except OSError as error:  # ssl.SSLError is one
+            named = ", ".join(used) or "the system's authorities"
+            raise InvalidInput(f"{kind}: cannot use {named}: {error.strerror or error}") from None
+        return context
 
 
 class Url:

@@ -17,7 +17,6 @@ from gossamer.errors import InvalidInput
 _PATIENCE = 10.0
 """Seconds after which a server that does not answer has failed."""
 
-
 _DETAILS = 300
 """Bytes of an error's explanation that are shown."""
 
@@ -29,11 +28,11 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_OPENER = urllib.request.build_opener(_NoRedirects)
-
-
 class _Posting(Sink):
-    """Posts to a web server, with the token in `token_file`, or a user and the password in `password_file`."""
+    """Posts to a web server, with the token in `token_file`, or a user and the password in `password_file`.
+
+    With TLS, the server's certificate must be from an authority of the system, or from those in the file `ca`.
+    """
 
     scheme = "Bearer"
 
@@ -48,6 +47,11 @@ class _Posting(Sink):
                 f"{url.kind}: needs a user and password_file, or none of both, as in {url.kind}://USER@HOST/..., "
                 f"got {url.text!r}"
             )
+        ca, secure = url.text_of("ca", ""), url.kind.endswith("s")
+        if ca and not secure:
+            raise InvalidInput(f"ca is for {url.kind}s://, got {url.text!r}")
+        tls = [urllib.request.HTTPSHandler(context=owner.tls(url.kind, ca=ca))] if secure else []
+        self._opener = urllib.request.build_opener(_NoRedirects, *tls)
         self.server = f"[{url.host}]" if ":" in url.host else url.host
         self.server += f":{url.port}" if url.port else ""
 
@@ -60,7 +64,7 @@ class _Posting(Sink):
             headers["Authorization"] = f"{self.scheme} {self.place.secret(self._token_file)}"
         request = urllib.request.Request(address, content.encode(), headers)
         try:
-            with _OPENER.open(request, timeout=_PATIENCE) as response:
+            with self._opener.open(request, timeout=_PATIENCE) as response:
                 response.read(1)
         except urllib.error.HTTPError as error:
             with error:
