@@ -88,6 +88,7 @@ def test_a_look_is_short(results, kind):
     html = results[kind]._repr_html_()
     assert html.startswith("<table>")
     assert html.count("<tr>") == 1 + len(results[kind].records())
+    assert ("<th>note</th>" in html) == any(row.get("note") for row in results[kind].records())
 
 
 @pytest.mark.slow

@@ -84,6 +84,8 @@ class Result(ABC):
     def _repr_html_(self) -> str:
         rows = self.records()
         columns = list(self.shown or (rows[0] if rows else ()))
+        if not any(row.get("note") for row in rows):
+            columns = [name for name in columns if name != "note"]
         return html_table(self.title, columns, [[row[name] for name in columns] for row in rows])
 
 
