@@ -196,3 +196,10 @@ def test_notebooks_show_streams_methods_and_faults(shown, words):
     for word in words:
         assert word in text
     assert "nan" not in text
+
+
+@pytest.mark.parametrize(("trials", "factor"), [(2, 12.706), (3, 4.303), (100, 1.984)])
+def test_plotted_intervals_are_those_of_few_trials(trials, factor):
+    run = gs.simulate("anytime-sda", "grid:3x3", gs.Gaussian(np.arange(9.0)), [10, 20], trials=trials)
+    (half,) = (curve.half for curve in run.curves() if curve.half is not None)
+    np.testing.assert_allclose(half, factor * run.stderr, rtol=1e-3)

@@ -58,8 +58,6 @@ BASE: RcSettings = {
 STYLE: RcSettings = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none", "figure.dpi": 150}
 """Matplotlib settings of the figures created by `plot` methods."""
 
-NORMAL_95 = 1.96
-
 LEGEND_WIDTH = 2.6  # inches
 
 TOTAL_ERROR = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$"
@@ -70,7 +68,7 @@ VALUE_ERROR = r"$E\,\max_i\|\hat J_i-J^*\|_\infty$"
 class Curve(NamedTuple):
     """Values against rounds (or against something else), under one name.
 
-    stderr  their standard errors: then points with 95% intervals are drawn, joined by a thin line unless another
+    half    half of their 95% intervals: then points with intervals are drawn, joined by a thin line unless another
             curve of the same label is the line
     limit   whether this is a reference value rather than a method, drawn as a thin gray line
     """
@@ -78,8 +76,15 @@ class Curve(NamedTuple):
     label: str
     x: ArrayLike
     y: ArrayLike
-    stderr: ArrayLike | None = None
+    half: ArrayLike | None = None
     limit: bool = False
+
+
+def half_width(stderr: ArrayLike, trials: int) -> Any:
+    """Return half of the 95% interval of a mean over independent trials with this standard error (Student's t)."""
+    from scipy.special import stdtrit  # loaded by every simulation
+
+    return np.asarray(stderr, dtype=float) * (stdtrit(trials - 1, 0.975) if trials > 1 else np.nan)
 
 
 def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
@@ -129,8 +134,8 @@ def draw_curves(
         _draw_dots(ax, curves, f"{ylabel},  {xlabel} = {_plain(places[0])}")
         return
     looks = _looks(curves)
-    simulated = {curve.label for curve in curves if curve.stderr is not None}
-    lines = {curve.label for curve in curves if curve.stderr is None}
+    simulated = {curve.label for curve in curves if curve.half is not None}
+    lines = {curve.label for curve in curves if curve.half is None}
     for curve in curves:
         x, y = np.atleast_1d(curve.x), np.atleast_1d(curve.y).astype(float)
         every = max(1, len(x) // 8)
@@ -140,7 +145,7 @@ def draw_curves(
             )
             continue
         look = looks[curve.label]
-        if curve.stderr is None:
+        if curve.half is None:
             ax.plot(
                 x,
                 y,
@@ -156,7 +161,7 @@ def draw_curves(
             ax.errorbar(
                 x,
                 y,
-                yerr=_downward_visible(y, NORMAL_95 * np.atleast_1d(curve.stderr)),
+                yerr=_downward_visible(y, np.atleast_1d(curve.half).astype(float)),
                 label=None if given else curve.label,
                 color=look.color,
                 marker=look.marker,
@@ -221,13 +226,13 @@ def _draw_dots(ax: Axes, curves: Sequence[Curve], label: str) -> None:
             )
             continue
         row, look = methods.index(curve.label), looks[curve.label]
-        if curve.stderr is None:
+        if curve.half is None:
             ax.plot([value], [row], color=look.color, marker=look.marker, linestyle="none")
         else:
             ax.errorbar(
                 [value],
                 [row],
-                xerr=_downward_visible(np.array([value]), NORMAL_95 * np.atleast_1d(curve.stderr)),
+                xerr=_downward_visible(np.array([value]), np.atleast_1d(curve.half).astype(float)),
                 color=look.color,
                 marker=look.marker,
                 markerfacecolor="white",
@@ -243,7 +248,7 @@ def _draw_dots(ax: Axes, curves: Sequence[Curve], label: str) -> None:
 
 def _explain(ax: Axes, curves: Sequence[Curve]) -> bool:
     """Where there are exact and simulated values, let the legend say which points are simulated."""
-    both = {curve.stderr is None for curve in curves if not curve.limit} == {True, False}
+    both = {curve.half is None for curve in curves if not curve.limit} == {True, False}
     if both:
         ax.plot(
             [], [], "o", color=GRAY, markersize=5, markerfacecolor="white", label="simulated, 95% interval"

@@ -398,14 +398,15 @@ def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
 
 def _draw(records: Sequence[Record], quantity: str, title: str) -> None:
     """Plot errors with 95% intervals, and the centralized limit."""
-    from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve, draw_errors
+    from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve, draw_errors, half_width
 
     known = [record for record in records if record[quantity] is not None]
     curves = []
     for name in dict.fromkeys(record["method"] for record in known):
         mine = [record for record in known if record["method"] == name]
-        x, y, stderr = ([record[key] for record in mine] for key in ("rounds", quantity, "stderr"))
-        curves.append(Curve(name, x, y, stderr))
+        x, y = ([record[key] for record in mine] for key in ("rounds", quantity))
+        half = [half_width(record["stderr"], record["trials"]) for record in mine]
+        curves.append(Curve(name, x, y, half))
     limits = {record["rounds"]: record["centralized_limit"] for record in records}
     if any(limits.values()):
         curves.append(Curve("centralized limit", list(limits), list(limits.values()), limit=True))

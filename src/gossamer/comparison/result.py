@@ -95,7 +95,7 @@ def _curves(rows: list[Record]) -> list[plotting.Curve]:
         if exact:
             curves.append(_curve(method, exact, "total_error"))
         if tried:
-            curves.append(_curve(method, tried, "simulated_error", "stderr"))
+            curves.append(_curve(method, tried, "simulated_error", simulated=True))
     # Limits of several kinds of streams would be several lines in one gray.
     shared = {} if several else {row["rounds"]: row for row in rows}
     for limit in ("centralized_limit", "network_limit"):
@@ -106,7 +106,8 @@ def _curves(rows: list[Record]) -> list[plotting.Curve]:
 
 
 def _curve(
-    label: str, rows: list[Record], error: str, stderr: str | None = None, *, limit: bool = False
+    label: str, rows: list[Record], error: str, *, simulated: bool = False, limit: bool = False
 ) -> plotting.Curve:
     x, y = ([float(row[name]) for row in rows] for name in ("rounds", error))
-    return plotting.Curve(label, x, y, [float(row[stderr]) for row in rows] if stderr else None, limit)
+    half = [float(plotting.half_width(row["stderr"], row["trials"])) for row in rows] if simulated else None
+    return plotting.Curve(label, x, y, half, limit)

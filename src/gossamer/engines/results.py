@@ -111,8 +111,10 @@ class ErrorResult(Result, Generic[Rounds, Value]):
 
     def curves(self) -> list[plotting.Curve]:
         """Return the curves of `plot`: the error, then its reference values."""
+        stderr = getattr(self, "stderr", None)
+        half = None if stderr is None else plotting.half_width(stderr, self.trials)  # type: ignore[attr-defined]
         return [
-            plotting.Curve(self.label, self.rounds, self.total_error, getattr(self, "stderr", None)),
+            plotting.Curve(self.label, self.rounds, self.total_error, half),
             plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
         ]
 

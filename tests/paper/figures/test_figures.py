@@ -12,7 +12,7 @@ from tests.support.small_runs import TINY, rows_of
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.report import judge
 from gossamer.paper.registry import FIGURES
-from gossamer.paper.shared import problem
+from gossamer.plotting import half_width
 
 pytestmark = pytest.mark.xdist_group("figures")  # one worker, so that figures share their pieces
 
@@ -46,6 +46,6 @@ def test_simulations_agree_with_exact_errors(store):
         truth = results.where(source="exact", quantity="total_error", method=keep).sort(
             "graph", "method", "agents", "rounds"
         )
-        error = (runs.column("high") - runs.column("low")) / 2 / problem.NORMAL_95
+        error = (runs.column("high") - runs.column("low")) / 2 / half_width(1.0, TINY.trials)
         off = np.abs(runs.column("value") - truth.column("value")) / error
         assert np.mean(off < 4) > 0.9

@@ -88,7 +88,8 @@ class LearningRun(ErrorResult[Rounds, Value]):
 
     def curve(self, against: str = "rounds") -> plotting.Curve:
         """Return the error against "rounds", "samples" or "bytes"."""
-        return plotting.Curve(self.label, getattr(self, against), self.total_error, self.stderr)
+        half = plotting.half_width(self.stderr, self.trials)
+        return plotting.Curve(self.label, getattr(self, against), self.total_error, half)
 
 
 class LearningRuns(ErrorRuns[LearningRun[OneOrMore, OneOrMore]]):

@@ -108,8 +108,9 @@ class EvaluationRun(Result):
         return [fixed | dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def plot(self, ax: Panels | None = None) -> Panels:
+        half = plotting.half_width(self.stderr, self.trials)
         curves = [
-            plotting.Curve(self.label, self.rounds, self.error, self.stderr),
+            plotting.Curve(self.label, self.rounds, self.error, half),
             plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
         ]
         return plotting.draw_errors(ax, curves, self.title, plotting.VALUE_ERROR)

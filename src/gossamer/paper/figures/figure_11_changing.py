@@ -60,7 +60,9 @@ def changing_networks(graph: str, agents: int, spread: float, trials: int, seed:
     for name, method in METHODS.items():
         runs = problem.run(method, net, obs, HORIZONS, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(HORIZONS, runs.total_error, runs.stderr, strict=True):
-            rows.append({**base, "method": name, "rounds": t, **problem.around(float(value), float(error))})
+            rows.append(
+                {**base, "method": name, "rounds": t, **problem.around(float(value), float(error), trials)}
+            )
     return rows
 
 

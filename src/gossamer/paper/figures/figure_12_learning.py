@@ -77,8 +77,8 @@ def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Ro
         }
         for k, t in enumerate(horizons):
             common = {**base, "rounds": t}
-            ratio = problem.around(float(run.over_limit[k]), float(run.over_limit_stderr[k]))
-            error = problem.around(float(run.mse[k]), float(run.stderr[k]) / agents)
+            ratio = problem.around(float(run.over_limit[k]), float(run.over_limit_stderr[k]), trials)
+            error = problem.around(float(run.mse[k]), float(run.stderr[k]) / agents, trials)
             rows.append({**common, "quantity": "over_limit", **ratio})
             rows.append({**common, "quantity": "mse", **error})
             rows.append({**common, "quantity": "bytes", "value": float(run.bytes[k])})

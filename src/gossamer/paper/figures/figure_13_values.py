@@ -104,8 +104,8 @@ def _rows(run: Any, name: str, graph: str, method: str) -> list[Row]:
             "source": "simulation",
             "rounds": t,
         }
-        ratio = problem.around(float(run.over_limit[k]), float(run.over_limit_stderr[k]))
-        worst = problem.around(float(run.worst[k]), float(run.worst_stderr[k]))
+        ratio = problem.around(float(run.over_limit[k]), float(run.over_limit_stderr[k]), run.trials)
+        worst = problem.around(float(run.worst[k]), float(run.worst_stderr[k]), run.trials)
         rows.append({**common, "quantity": "over_limit", **ratio})
         rows.append({**common, "quantity": "worst", **worst})
     return rows

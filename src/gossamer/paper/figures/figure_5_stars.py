@@ -72,7 +72,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
                 )
             rows.append(
                 {**common, "method": method, "source": "simulation", "quantity": "total_error", "trials": trials,
-                 **around(runs.total_error, runs.stderr)}
+                 **around(runs.total_error, runs.stderr, trials)}
             )  # fmt: skip
     for method, by_star in errors.items():
         exactly = Results(rows).where(method=method, source="exact", quantity="total_error").column("value")

@@ -58,7 +58,7 @@ def anytime_convergence(
         runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(marked, runs.total_error.tolist(), runs.stderr.tolist(), strict=True):
             common = {**base, "method": name, "rounds": t, "source": "simulation", "trials": trials}
-            rows.append({**common, **around(value, error)})
+            rows.append({**common, **around(value, error, trials)})
     for t in np.union1d(grid, marked).tolist():
         values = {name: float(curve[t - 1]) for name, curve in errors.items()}
         values["network limit"] = float(network_limit(net, obs, t))

@@ -69,7 +69,9 @@ def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: in
         common = {**base, "method": name, "source": "simulation", "quantity": "ratio", "trials": trials}
         for t, total, stderr in zip(enough, run.total_error, run.stderr, strict=True):
             scale = float(sensors.centralized_error(t))
-            rows.append({**common, "rounds": t, **around(float(total) / scale, float(stderr) / scale)})
+            rows.append(
+                {**common, "rounds": t, **around(float(total) / scale, float(stderr) / scale, trials)}
+            )
     for t in rounds:
         bound, scale = sensors.bound(t), float(sensors.centralized_error(t))
         if bound.applies:

@@ -38,7 +38,7 @@ def converge(
             value = float(getattr(truth, quantity)[k])
             rows.append({**base, "rounds": t, "source": "exact", "quantity": quantity, "value": value})
         common = {**base, "rounds": t, "source": "simulation", "quantity": "total_error", "trials": trials}
-        rows.append({**common, **around(float(runs.total_error[k]), float(runs.stderr[k]))})
+        rows.append({**common, **around(float(runs.total_error[k]), float(runs.stderr[k]), trials)})
     if method == "sda":
         for quantity, number_ in (("condition number", net.condition_number), ("k*", k_star(net))):
             rows.append({**base, "source": "exact", "quantity": quantity, "value": float(number_)})

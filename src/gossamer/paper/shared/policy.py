@@ -64,7 +64,7 @@ def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: 
         common = {**base, "source": "simulation", "quantity": quantity_at(discount), "trials": trials}
         for t, errors in zip(rounds, trial_errors, strict=True):
             rows.append(
-                {**common, "rounds": t, **around(errors.mean(), errors.std(ddof=1) / np.sqrt(trials))}
+                {**common, "rounds": t, **around(errors.mean(), errors.std(ddof=1) / np.sqrt(trials), trials)}
             )
         rows.append({**common, "quantity": f"rate at {discount:g}", **_rate(horizons, trial_errors)})
         if solver == "sda":

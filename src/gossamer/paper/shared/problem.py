@@ -16,6 +16,7 @@ from gossamer.methods import Method
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.observations import Gaussian
 from gossamer.paper.pipeline.results import Row
+from gossamer.plotting import half_width
 
 GRAPHS = ("path", "cycle", "star", "grid", "erdos-renyi")
 """From the least to the best connected."""
@@ -27,8 +28,6 @@ TITLES = {
     "grid": "Square grid",
     "erdos-renyi": "Erdős–Rényi",
 }
-
-NORMAL_95 = 1.96
 
 
 def network(graph: str, agents: int, seed: int = 0, draw: int = 0) -> Network:
@@ -83,6 +82,7 @@ def described(experiment: str, graph: str, agents: int, spread: float, seed: int
     return {**about, "draw": 0, **more}
 
 
-def around(mean: float, stderr: float) -> dict[str, float]:
+def around(mean: float, stderr: float, trials: int) -> dict[str, float]:
     """Return the columns of a simulated mean with its 95% interval."""
-    return {"value": mean, "low": mean - NORMAL_95 * stderr, "high": mean + NORMAL_95 * stderr}
+    half = float(half_width(stderr, trials))
+    return {"value": mean, "low": mean - half, "high": mean + half}
