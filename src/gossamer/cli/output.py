@@ -20,7 +20,6 @@ from rich.text import Text
 from gossamer.cli.formatting import plain, shown
 from gossamer.cli.tables import FittedTable
 from gossamer.errors import InvalidInput, OutputError
-from gossamer.plotting import half_width
 
 if TYPE_CHECKING:
     from rich.progress import TextColumn
@@ -140,6 +139,8 @@ def _shown(record: Record, key: str) -> str:
     """Return a cell as text; a simulated multiple of a limit with its 95% interval."""
     value, error, limit = record[key], plain(record.get("stderr")), plain(record.get("centralized_limit"))
     if key == "over_limit" and isinstance(error, float) and isinstance(limit, float) and limit:
+        from gossamer.plotting import half_width  # help pages load no NumPy
+
         return f"{shown(value)} ± {shown(float(half_width(error, record['trials'])) / limit)}"
     return shown(value)
 
