@@ -110,7 +110,7 @@ def test_another_client_sees_ciphertext_and_can_only_disturb(tmp_path: Path, bro
                 publish(topic, _HEADER.pack(number, k + 9) + b"a gap")
                 for fake in range(100):  # connections in the neighbor's name
                     publish(topic, _HEADER.pack(fake.to_bytes(8, "big"), 0) + b"\x16nonsense")
-            for name in ("7", "1" * 5000, "one"):  # agents that are no neighbors
+            for name in ("7", "1" * 5000, "one"):  # not neighbors of this agent
                 publish(f"site/gossamer/0/{name}", _HEADER.pack(b"stranger", 0) + b"\x16")
             pair.hears_more("messages after the attack")
     finally:
@@ -151,7 +151,7 @@ def test_an_end_that_was_not_heard_of_is_told_again(tmp_path: Path, broker: Midd
 def test_who_called_before_the_neighbor_came_calls_again(
     tmp_path: Path, broker: Middle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The broker drops packets without a subscriber, so the neighbor announces itself, which is no reason to warn."""
+    """The broker drops packets without a subscriber, so the neighbor announces itself without a warning."""
     caplog.set_level(logging.INFO, "gossamer.agents")
     monkeypatch.setattr(calling, "PATIENCE", 3600.0)
     settings = fleet(Network.path(2), certificates=make_certificates(tmp_path / "ca", 2))
